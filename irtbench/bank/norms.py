@@ -156,13 +156,6 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
         return f"{counted(self.n, 'respondent')}, theta {spanned(self.theta)}{known}"
 
 
-def norm_places(n: int, seed: int) -> NDArray[np.intp]:
-    """Which of so many respondents become the norm sample: all up to ``MOST_NORMS``, else so many drawn at random."""
-    if n <= MOST_NORMS:
-        return np.arange(n)
-    return np.sort(np.random.default_rng(seed).choice(n, MOST_NORMS, replace=False, shuffle=False))
-
-
 @dataclass(frozen=True, eq=False)
 class Raking(Shown):
     """Weights of respondents, and what they cost.

@@ -39,7 +39,7 @@ def longest_run(answers: AnswersLike) -> pd.Series[float]:
     >>> irtbench.longest_run(answers).to_dict()
     {'ann': 1.0, 'bob': 3.0}
     """
-    answers = as_answers(answers)
+    answers = as_answers(answers).sort_values("respondent_id", kind="stable")
     respondent, answer = answers["respondent_id"], answers["answer"].fillna("")
     continues = (respondent == respondent.shift()) & (answer == answer.shift())
     lengths = (answer != "").astype(np.float64).groupby([respondent, (~continues).cumsum()]).sum()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, TypedDict, Unpack
 
 import numpy as np
@@ -148,6 +149,19 @@ _OPENING = " \t\r\n\"'`“”‘’«»‹›([{¿¡"
 _CLOSING = " \t\r\n\"'`“”‘’«»‹›)]}.,;:!?…"
 
 
+def _without_marks(text: str) -> str:
+    return text.lstrip(_OPENING).rstrip(_CLOSING)
+
+
+_RULES: Mapping[NormalisationRule, Callable[[str], str]] = {
+    "strip": str.strip,
+    "casefold": str.casefold,
+    "collapse_spaces": partial(re.compile(r"\s+").sub, " "),
+    "punctuation": _without_marks,
+    "unicode": partial(unicodedata.normalize, "NFKC"),
+}
+
+
 @dataclass(frozen=True)
 class GradingSettings(Settings):
     """How answers are compared with the key.
@@ -222,16 +236,7 @@ def normalise_text(text: str, rules: Sequence[NormalisationRule]) -> str:
     'yes, it is'
     """
     for rule in rules:
-        if rule == "strip":
-            text = text.strip()
-        elif rule == "casefold":
-            text = text.casefold()
-        elif rule == "collapse_spaces":
-            text = re.sub(r"\s+", " ", text)
-        elif rule == "punctuation":
-            text = text.lstrip(_OPENING).rstrip(_CLOSING)
-        else:
-            text = unicodedata.normalize("NFKC", text)
+        text = _RULES[rule](text)
     return text
 
 

@@ -1,8 +1,15 @@
 """The one error that means: what the user brought is wrong."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from irtbench.data.place import without_credentials
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class InputError(ValueError):
@@ -27,3 +34,9 @@ def demand_share(what: str, value: float) -> None:
     """Refuse what does not lie between 0 and 1."""
     if not 0 < value < 1:
         raise InputError(f"{what} must be between 0 and 1 but got {value:g}")
+
+
+def refuse_first(wrong: NDArray[np.bool_], message: Callable[..., str]) -> None:
+    """Raise the error of the first that is wrong, if one is: by its place, in a matrix by row and column."""
+    if wrong.any():
+        raise InputError(message(*(int(places[0]) for places in wrong.nonzero())))

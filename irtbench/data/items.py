@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.responses import demand_unique, name_first, positions_of
 from irtbench.data.shown import Shown, counted
 
@@ -285,18 +285,20 @@ class ItemFeatures(Shown):
         demand_unique(self.names, "features: feature")
         if not self.names:
             raise InputError("features: no feature; expected a column besides item_id")
-        if not np.isfinite(values).all():
-            item, feature = np.argwhere(~np.isfinite(values))[0]
-            raise InputError(
+        refuse_first(
+            ~np.isfinite(values),
+            lambda item, feature: (
                 f"features: {self.names[feature]} of item {self.item_ids[item]} is missing or not finite; "
                 "expected a number in every row"
-            )
-        if (np.abs(values) > MOST).any():
-            item, feature = np.argwhere(np.abs(values) > MOST)[0]
-            raise InputError(
+            ),
+        )
+        refuse_first(
+            np.abs(values) > MOST,
+            lambda item, feature: (
                 f"features: {self.names[feature]} of item {self.item_ids[item]} is {values[item, feature]:g}; expected "
                 f"at most {MOST:g} in size"
-            )
+            ),
+        )
         values.setflags(write=False)
         object.__setattr__(self, "values", values)
 
@@ -325,25 +327,18 @@ class ItemFeatures(Shown):
         """
         if "item_id" not in frame:
             raise InputError(f"features: column item_id missing; there are {name_first(list(frame.columns))}")
-        columns: dict[str, NDArray[np.float64]] = {}
-        for name in frame.columns:
-            if name == "item_id":
-                continue
+        columns: dict[str, Any] = {}
+        for name in frame.columns.drop("item_id"):
             column = frame[name]
             empty = column.isna() | (column.astype(str).str.strip() == "")
             if empty.any():
                 item = frame["item_id"][empty].iloc[0]
                 raise InputError(f"features: {name} of item {item} is empty; expected a value in every row")
             numbers = cls.numbers_of(column)
-            if numbers is not None:
-                columns[str(name)] = numbers
-                continue
-            texts = column.astype(str)
-            for text in sorted(texts.unique())[1:]:
-                columns[f"{name}={text}"] = (texts == text).to_numpy(dtype=np.float64)
-        ids = tuple(frame["item_id"].astype(str))
-        values = np.stack(list(columns.values()), axis=1) if columns else np.empty((len(ids), 0))
-        return cls(ids, tuple(columns), values)
+            kinds = pd.get_dummies(column.astype(str), prefix=str(name), prefix_sep="=", drop_first=True)
+            columns |= dict(kinds) if numbers is None else {str(name): numbers}
+        values = np.stack(list(columns.values()), axis=1) if columns else np.empty((len(frame), 0))
+        return cls(tuple(frame["item_id"].astype(str)), tuple(columns), values)
 
     @staticmethod
     def numbers_of(column: pd.Series) -> NDArray[np.float64] | None:

@@ -193,15 +193,11 @@ def checksum(file: Path, size: int | None = None, *, first: int = 0, total: int 
 
     The size is smaller than asked for where the file is.
     """
-    left = None if size is None else size - first
+    end = sys.maxsize if size is None else size
     with file.open("rb") as opened:
         opened.seek(first)
-        while left is None or left > 0:
-            block = opened.read(READ if left is None else min(READ, left))
-            if not block:
-                break
+        while block := opened.read(min(READ, end - first)):
             total, first = zlib.crc32(block, total), first + len(block)
-            left = None if left is None else left - len(block)
     return first, total
 
 

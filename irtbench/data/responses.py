@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.shown import Shown, counted
 
 MISSING = -1  # the code of a missing response
@@ -28,24 +28,13 @@ def coded(values: Any) -> NDArray[Any]:
     What is no whole number, or negative, stays as it is, to be refused by who knows whose response it is.
     """
     given = np.asarray(values)
-    if given.dtype == np.bool_:
-        return given.astype(np.int8)
-    kinds: tuple[type[np.signedinteger[Any]], ...] = (np.int8, np.int32)
-    if given.dtype.kind in "iu" and given.size and given.min() >= 0:
-        for kind in kinds:
-            if given.max() <= np.iinfo(kind).max:
-                return given.astype(kind)
-    if given.dtype.kind != "f":
+    if given.dtype.kind not in "biuf":
         given = given.astype(np.float64)
-    missing = np.isnan(given)
-    for kind in kinds:
+    for kind in (np.int8, np.int32):
         with np.errstate(invalid="ignore"):  # of numbers too large for it, which then differ
             found: NDArray[Any] = given.astype(kind)
-        found[missing] = MISSING
-        as_given = found == given
-        as_given |= missing
-        as_given &= (found >= 0) | missing
-        if as_given.all():
+        found[np.isnan(given)] = MISSING
+        if not ((found != given) & (given == given)).any() and not (given < 0).any():
             return found
     return given.astype(np.float64)
 
@@ -111,12 +100,12 @@ def positions_of(item_ids: Sequence[str], known: Sequence[str], refusal: str = "
     return np.array([position[item] for item in item_ids], dtype=np.intp)
 
 
-def trials_words(got: float) -> str:
+def trials_words(got: Any) -> str:
     """What was expected in the place of this number of trials."""
     return "a whole number of trials" + (f", at most {MOST_TRIALS:,}," if got > MOST_TRIALS else "")
 
 
-def share_correct(n_correct: NDArray[np.int64], n: NDArray[np.int64]) -> NDArray[np.float64]:
+def share_correct(n_correct: NDArray[Any], n: NDArray[np.int64]) -> NDArray[np.float64]:
     """Shares of correct responses, NaN where there was none."""
     return np.divide(n_correct, n, out=np.full(n.shape, np.nan), where=n > 0)
 
@@ -205,13 +194,13 @@ class Responses(Shown):
             return self
         return self.select_respondents(~np.isin(np.arange(self.n_respondents), without))
 
-    def name_of(self, respondent: int) -> str:
-        """The name of the respondent at a place."""
-        return self.respondent_ids[respondent]
+    def names_at(self, respondents: NDArray[np.intp]) -> tuple[str, ...]:
+        """Names of some respondents, by their places in ascending order."""
+        return tuple(self.respondent_ids[k] for k in respondents)
 
     def idle_ids(self) -> tuple[str, ...]:
         """Names of the respondents without any response to these items."""
-        return tuple(self.respondent_ids[k] for k in self.unanswered)
+        return self.names_at(self.unanswered)
 
     def to_matrix(self) -> ResponseMatrix:
         """The same as a matrix in memory."""
@@ -337,12 +326,12 @@ class ResponseMatrix(Responses):
         if trials is not None:
             vars(self)["trials"] = self._checked(trials)
         if self.trials is None:
-            wrong = values > 1 if values.dtype != np.float64 else ~((values == 0) | (values == 1) | np.isnan(values))
-            if wrong.any():
-                row, column = (int(k) for k in np.argwhere(wrong)[0])
-                raise InputError(
+            refuse_first(
+                values > 1 if values.dtype != np.float64 else ~((values == 0) | (values == 1) | np.isnan(values)),
+                lambda row, column: (
                     f"{self._place(row, column)}: expected 1, 0 or missing but got {values[row, column]:g}"
-                )
+                ),
+            )
 
     @property
     def correct(self) -> NDArray[np.float64]:
@@ -361,13 +350,13 @@ class ResponseMatrix(Responses):
             raise InputError(f"response matrix: trials of shape {given.shape} for responses of {correct.shape}")
         whole = np.nan_to_num(given).astype(np.int64)
         right = np.where(np.isnan(correct), 0, correct)
-        wrong = wrong_counts(right, given) | (np.isnan(correct) != (whole == 0))
-        if wrong.any():
-            row, column = (int(k) for k in np.argwhere(wrong)[0])
-            raise InputError(
+        refuse_first(
+            wrong_counts(right, given) | (np.isnan(correct) != (whole == 0)),
+            lambda row, column: (
                 f"{self._place(row, column)}: expected a whole number right of {trials_words(given[row, column])}, "
                 f"missing where that is 0, but got {correct[row, column]:g} of {given[row, column]:g}"
-            )
+            ),
+        )
         whole.setflags(write=False)
         return whole if (whole > 1).any() else None
 
@@ -450,8 +439,7 @@ class ResponseMatrix(Responses):
         n_items = self.n_items_by_respondent
         if self.trials is None:
             return share_correct(self.n_correct_by_respondent, n_items)
-        n_right = np.nansum(self.shares, axis=1)
-        return np.divide(n_right, n_items, out=np.full(n_items.shape, np.nan), where=n_items > 0)
+        return share_correct(np.nansum(self.shares, axis=1), n_items)
 
     @property
     def content_hash(self) -> str:

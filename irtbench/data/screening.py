@@ -408,9 +408,9 @@ def _measured(
         rapid = rapid_guesses(times, method=settings.rapid_method, share=settings.rapid_share)
         known |= {"median_seconds": median_seconds(times), "effort": rapid.effort}
     if answers is not None:
-        raw = answers[answers["item_id"].isin(scale.item_ids)].sort_values("respondent_id", kind="stable")
+        raw = answers[answers["item_id"].isin(scale.item_ids)]
         known |= {"longest_run": longest_run(raw), "longest_pattern": longest_pattern(raw)}
-        known["agreement"] = peer_agreement(raw)
+        known |= {"agreement": peer_agreement(raw)}
     ids, unknown = list(scale.respondent_ids), np.full(scale.n_respondents, np.nan)
     return {
         name: unknown if values is None else np.asarray(values.reindex(ids), dtype=np.float64)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.responses import (
     MISSING,
     Duplicates,
@@ -186,15 +186,16 @@ class SparseResponses(Responses):
         respondent_ids, names = (tuple(map(str, each)) for each in (respondents, items))
         right = table["response" if counts is None else "n_correct"].to_numpy(dtype=np.float64)
         n = (~np.isnan(right)).astype(np.float64) if counts is None else counts["n_trials"].to_numpy(dtype=np.float64)
-        wrong = (n != 0) & wrong_counts(right, n)
-        if wrong.any():
-            k = int(wrong.argmax())
+
+        def message(k: int) -> str:
             expected = "1, 0 or missing" if counts is None else f"a whole number right of {trials_words(n[k])}"
             got = f"{right[k]:g}" if counts is None else f"{right[k]:g} of {n[k]:g}"
-            raise InputError(
+            return (
                 f"responses: respondent {respondent_ids[rows[k]]}, item {names[columns[k]]}: expected {expected} but "
                 f"got {got}"
             )
+
+        refuse_first((n != 0) & wrong_counts(right, n), message)
         there = np.flatnonzero(n > 0)
         there = there[np.argsort(rows[there], kind="stable")]
         several = bool((n > 1).any())

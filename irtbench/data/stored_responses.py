@@ -159,7 +159,11 @@ class StoredResponses(Responses):
 
     def at(self, respondents: NDArray[np.intp]) -> NDArray[np.int8]:
         """Rows of some respondents, by their places in ascending order."""
-        return self._wanted(self._chosen(respondents if self.places is None else self.places[respondents]))
+        return self._wanted(self._chosen(self._stored_at(respondents)))
+
+    def _stored_at(self, respondents: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Places of respondents among those stored."""
+        return respondents if self.places is None else self.places[respondents]
 
     @property
     def respondent_ids(self) -> tuple[str, ...]:
@@ -170,24 +174,19 @@ class StoredResponses(Responses):
         """Names of consecutive respondents."""
         if self.places is None:
             return tuple(NameFile(self.folder, NAMES).read(start, stop).to_pylist())
-        return self._names(self.places[start:stop])
+        return self.names_at(np.arange(start, stop))
 
-    def name_of(self, respondent: int) -> str:
-        """The name of the respondent at a place."""
-        return self.names(respondent, respondent + 1)[0]
-
-    def _names(self, places: NDArray[np.intp]) -> tuple[str, ...]:
-        """Names at places among those stored, ascending; those between are read, some at a time."""
+    def names_at(self, respondents: NDArray[np.intp]) -> tuple[str, ...]:
+        """Names of some respondents, by their places in ascending order; those between are read, some at a time."""
         names, found = NameFile(self.folder, NAMES), list[str]()
-        for own in pieces_of(places, NAMES_READ):
+        for own in pieces_of(self._stored_at(respondents), NAMES_READ):
             found += names.read(int(own[0]), int(own[-1]) + 1).take(own - own[0]).to_pylist()
         return tuple(found)
 
     def idle_ids(self) -> tuple[str, ...]:
         """Names of the respondents without any response to these items; those to no item stored are the first."""
-        left_out, without = NameFile(self.folder, LEFT_OUT), self.unanswered
-        own = self._names(without if self.places is None else self.places[without])
-        return (*left_out.read(0, len(left_out)).to_pylist(), *own)
+        left_out = NameFile(self.folder, LEFT_OUT)
+        return (*left_out.read(0, len(left_out)).to_pylist(), *self.names_at(self.unanswered))
 
     def everybody(self) -> Iterator[ResponseMatrix]:
         """All respondents, some at a time, and last those who have no response to any item stored."""
@@ -232,8 +231,7 @@ class StoredResponses(Responses):
         """
         if keep.all():
             return self
-        own = np.flatnonzero(keep)
-        chosen = replace(self, places=own if self.places is None else self.places[own])
+        chosen = replace(self, places=self._stored_at(np.flatnonzero(keep)))
         counts = np.zeros((2, self.n_items), dtype=np.int64)
         for block in chosen.blocks():
             counts += (block != MISSING).sum(axis=0), (block == 1).sum(axis=0)
@@ -244,8 +242,8 @@ class StoredResponses(Responses):
         without = self.unanswered
         if not len(without):
             return self
-        own = np.delete(np.arange(self.n_stored) if self.places is None else self.places, without)
-        return replace(self, places=own)  # what is left out has no response to count
+        own = np.delete(np.arange(self.n_respondents), without)
+        return replace(self, places=self._stored_at(own))  # what is left out has no response to count
 
     def part(self, start: int, stop: int) -> ResponseMatrix:
         """Consecutive respondents as a matrix in memory."""
@@ -253,8 +251,7 @@ class StoredResponses(Responses):
 
     def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
         """Some respondents as a matrix in memory, by their places in ascending order."""
-        places = respondents if self.places is None else self.places[respondents]
-        return self._matrix(self.at(respondents), self._names(places))
+        return self._matrix(self.at(respondents), self.names_at(respondents))
 
     def _matrix(self, rows: NDArray[np.int8], respondent_ids: tuple[str, ...]) -> ResponseMatrix:
         """Rows as they are read, as a matrix."""

@@ -387,7 +387,7 @@ def check_estimable(
             f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical, "
             "or model rasch or 1pl"
         )
-    if idle := [responses.name_of(int(i)) for i in responses.unanswered]:
+    if idle := responses.names_at(responses.unanswered):
         raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
     p = responses.proportion_correct()
     if unanswered := [responses.item_ids[j] for j in np.flatnonzero(np.isnan(p))]:

@@ -31,7 +31,7 @@ from irtbench.data import response_blocks
 from irtbench.data.harmless_text import guarded_table
 from irtbench.data.input_error import InputError
 from irtbench.data.place import keep, kept_in
-from irtbench.data.readers.cells import without_guards
+from irtbench.data.readers.table import without_guards
 from irtbench.data.response_blocks import Blocks, SeenNames, Unmade
 from irtbench.data.responses import ResponseMatrix
 from irtbench.scoring.scores import ScoringSettings, score_responses

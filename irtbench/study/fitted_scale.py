@@ -12,11 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.bank.norms import Norms, norm_places
+from irtbench.bank.norms import MOST_NORMS, Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemTable
-from irtbench.data.response_blocks import ROWS
+from irtbench.data.response_blocks import ROWS, some_respondents
 from irtbench.data.responses import ResponseMatrix, Responses, name_first, positions_of
 from irtbench.data.stored_responses import StoredScores
 from irtbench.models.item_parameters import ItemParameters, sensible_items
@@ -516,7 +516,7 @@ def norms_of(abilities: Sequence[Abilities]) -> Norms:
 
 def scored_in_blocks(scale: Scale, data: Responses, seed: int, file: Path | None, **how: Any) -> Scale:
     """The same with some of the respondents, drawn at random, as its norm sample; all are scored into the file."""
-    some = data.sample(norm_places(data.n_respondents, seed))
+    some = some_respondents(data, MOST_NORMS, seed)[1]
     settings = ScoringSettings(item_error="none")
     scale = replace(scale, norms=norms_of([score_abilities(scale, part, settings) for part in some.parts(ROWS)]))
     if file is not None:

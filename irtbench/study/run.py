@@ -16,7 +16,7 @@ import pandas as pd
 
 from irtbench.analysis.dimensions import MOST_FACTORS, Dimensions, find_dimensions, shuffled, why_not_counted
 from irtbench.bank.bank import NOT_ON_A_SCALE, ItemBank, on_no_scale
-from irtbench.bank.norms import norm_places
+from irtbench.bank.norms import MOST_NORMS
 from irtbench.bank.scale import Scale
 from irtbench.building.prune_rules import Exclusion, without_constant
 from irtbench.building.pruned import Checkpoint, Pruning, checkpoint_key
@@ -107,7 +107,7 @@ def study_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder:
             fitted = Checkpoint(folder, key).once(CHECKPOINT, FittedModel, partial(scales.fit, data))
         of_all = replace(of_all, fitted=fitted)
         if scales.fit is not None or scales.norm_columns is not None:
-            in_norms = data.sample(norm_places(data.n_respondents, fitted.seed))
+            in_norms = some_respondents(data, MOST_NORMS, fitted.seed)[1]
     abilities = abilities_of(fitted, own)
     norms = norms_of(abilities if in_norms is None else abilities_of(fitted, in_norms), scales.norm_columns, settings)
     about = {name: value for name, value in fitted.summary().items() if name != "seconds"}

@@ -29,6 +29,7 @@ BAD_TABLES: dict[str, tuple[bytes, str]] = {
     "utf-16 the other way": ("a,b\n1,2\n".encode("utf-16-be"), "it seems to be UTF-16"),
     "a spreadsheet": (b"PK\x03\x04" + b"x" * 60, "a zip archive or a spreadsheet"),
     "ragged": (b"a,b\n1,2\n1,2,3\n", "expected 2 fields but got 3"),
+    "a quote that stays open": (b'a,b\n1,2\n3,"4\n', "(line 3): a quote opens here and is never closed"),
     "a repeated column": (b"a,a\n1,2\n", "a is repeated"),
     "gzip cut off": (gzip.compress(b"a,b\n" * 500)[:-9], "damaged gzip file"),
     "gzip damaged": (gzip.compress(b"a,b\n1,2\n")[:10] + b"\xff" * 20, "damaged gzip file"),

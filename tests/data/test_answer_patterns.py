@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.data.answer_patterns import longest_pattern, rapid_guesses, robust_time_limit
+from irtbench.data.answer_patterns import longest_pattern, longest_run, rapid_guesses, robust_time_limit
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.respondents import approval_rates
 
@@ -29,6 +29,13 @@ def test_patterns_by_hand():
         )
     )
     assert found.to_dict() == dict(zip([f"r{i}" for i in range(9)], [6, 5, 4, 0, 5, 4, 2, 0, 4], strict=True))
+
+
+def test_a_run_is_of_one_respondent_whatever_rows_are_between():
+    answers = table("aaba", "bbbb", "abab")
+    by_item = answers.sort_values("item_id", kind="stable")
+    for found in (longest_run(answers), longest_run(by_item)):
+        assert found.to_dict() == {"r0": 2, "r1": 4, "r2": 1}
 
 
 NAN = np.nan

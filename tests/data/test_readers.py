@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import holds_responses, read_answers, read_items, read_responses, read_table
+from irtbench.data.readers.encode import encode_scores
+from irtbench.data.readers.large_table import LargeTable, opened_table
+from irtbench.data.readers.recognise import read_scores
 from irtbench.data.readers.table import row_place
 
 
@@ -102,6 +105,66 @@ def test_row_and_line_differ_by_skipped_lines_and_breaks_in_quotes(write):
     path = write('a,b\n"x\ny",1\n\nz,2\n')
     assert row_place(path, 0) == f"file {path}, row 1 (line 2)"
     assert row_place(path, 1) == f"file {path}, row 2 (line 5)"
+
+
+def in_parts(path):
+    """The rows of a table that is read as a large one."""
+    table = opened_table(path)
+    return [row for part in table.rows(table.names, rows=2) for row in part.batch.to_pylist()]
+
+
+@pytest.mark.parametrize("read", [read_table, in_parts])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('item_id,answer\nc01,"entail\n', 2),
+        ('item_id,answer\nc01,"entail', 2),
+        ('item_id,answer\nc01,"en""tail""\n', 2),
+        ('item_id,answer\n\n"c\n01","a\nb\n', 4),
+        ('item_id,answer\n"c01,entail\nc02,entail\n', 2),
+        ('item_id,"answer\nc01,entail\n', 1),
+        ('item_id,answer\nc01,entail\nc02,"x' + "\nc03,entail" * 500_000, 3),  # more than a block, and a field of csv
+    ],
+    ids=["last field", "no line end", "quotes in it", "lines in fields above", "another field", "header", "long"],
+)
+def test_a_quote_that_stays_open_is_named_by_its_line(write, read, pack, text, line):
+    path = write(pack(text.encode()))
+    limit = csv.field_size_limit()
+    with pytest.raises(
+        InputError, match=rf"^file {re.escape(str(path))} \(line {line}\): a quote opens here and is never"
+    ):
+        read(path)
+    assert csv.field_size_limit() == limit
+
+
+@pytest.mark.parametrize("last", ['"entail"', '"""entail"""', '""""""', '5" tall', '"a\nb"', ""])
+@pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
+def test_a_last_field_whose_quotes_are_closed_is_read(write, last, end):
+    path = write(f"a,b,c\n1,2,3\n1,{last},{last}{end}")
+    expected = [list(row.values()) for row in in_parts(path)]
+    assert read_table(path).to_numpy().tolist() == expected
+    assert len(expected) == 2
+
+
+def test_a_large_table_may_begin_with_empty_lines_and_have_lines_in_its_header(write):
+    assert in_parts(write("\n\nid,x\n1,2\n")) == [{"id": "1", "x": "2"}]
+    assert in_parts(write('id,"x\ny"\n1,2\n')) == [{"id": "1", "x\ny": "2"}]
+
+
+def test_grades_are_the_same_however_they_are_written_in_a_small_table_and_a_large_one(tmp_path):
+    grades = pd.DataFrame({"respondent_id": ["a", "b", "c"], "item_id": "i1", "score": ["Poor", " fair", "good"]})
+    grades.to_csv(tmp_path / "g.csv", index=False)
+    grades.to_parquet(tmp_path / "g.parquet")
+    levels = ["poor", "fair", "good"]
+    assert read_scores(tmp_path / "g.csv", levels=levels)["i1"].tolist() == levels
+    stored = encode_scores(LargeTable.open(tmp_path / "g.parquet"), tmp_path / "cache", levels)
+    assert stored.n_by_level.tolist() == [[1, 1, 1]]
+    for alike in (["poor", "Poor"], ["1", "1.0"]):
+        with pytest.raises(InputError, match=r"^levels must be unique but .* is repeated"):
+            read_scores(tmp_path / "g.csv", levels=alike)
+        with pytest.raises(InputError, match=r"^levels must be unique but .* is repeated"):
+            encode_scores(LargeTable.open(tmp_path / "g.parquet"), tmp_path / "cache", alike)
 
 
 # --- long tables

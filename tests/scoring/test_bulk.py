@@ -217,7 +217,7 @@ def test_shares_count_from_a_threshold_on(tmp_path: Path, form: str) -> None:
     [
         ("who,plain0,plain1\na,1,0\nb,2,0\n", "row 2, column plain0: expected 1, 0 or missing but got 2"),
         ("who,plain0,plain1\na,1,0\nb,1,x1\n", "row 2, column plain1: expected 1, 0 or missing but it holds 'x1'"),
-        ("who,plain0,plain1\na,1,0\nb,1\n", "Expected 3 columns, got 2"),
+        ("who,plain0,plain1\na,1,0\nb,1\n", "row 2 .line 3.: expected 3 fields but got 2"),
         ("who,plain0,plain1\na,1,0\na,1,1\n", "respondent a comes twice"),
         ("who,other\na,1\n", "items unknown to the bank: other"),
         ("respondent_id,item_id,response\na,plain0,1\na,plain1,7\n", "row 2, column response"),
@@ -231,7 +231,7 @@ def test_shares_count_from_a_threshold_on(tmp_path: Path, form: str) -> None:
 def test_bad_input_is_named(bank: ItemBank, tmp_path: Path, text: str, message: str, suffix: str) -> None:
     """By tables read block by block as `fit` has them: of each kind of fault one, in either kind of file."""
     (tmp_path / "r.csv").write_text(text)
-    if suffix == "parquet" and "Expected" not in message:  # a Parquet table has the same columns in each row
+    if suffix == "parquet" and "fields" not in message:  # a Parquet table has the same columns in each row
         pd.read_csv(tmp_path / "r.csv").to_parquet(tmp_path / "r.parquet", index=False)
         (tmp_path / "r.csv").unlink()
     (source,) = tmp_path.iterdir()

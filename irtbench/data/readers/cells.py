@@ -15,9 +15,8 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
-from irtbench.data.harmless_text import GUARD, unguarded
-from irtbench.data.input_error import InputError
-from irtbench.data.readers.table import MISSING, WORDS, graded, is_text, numbers_among, refuse_first
+from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.readers.table import MISSING, WORDS, as_level, graded, is_text, numbers_among, without_guards
 from irtbench.data.responses import MISSING as NOT_OBSERVED
 from irtbench.data.responses import ResponseMatrix, name_first
 
@@ -39,11 +38,13 @@ class Cells:
         """The place of a cell, by its row among these."""
         return f"file {self.source}, row {self.first_row + row}, column {self.name}"
 
+    def coded(self) -> pa.DictionaryArray:
+        """The cells as codes and values."""
+        return self.values if pa.types.is_dictionary(self.values.type) else self.values.dictionary_encode()
+
     def distinct(self) -> tuple[list[Any], NDArray[np.int64]]:
         """The distinct values, of which the last is None, and which of them each row has."""
-        column = self.values
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
+        column = self.coded()
         values = column.dictionary.to_pylist()
         codes = pa.compute.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
         return [*values, None], codes
@@ -62,9 +63,7 @@ class Cells:
 
     def coded_names(self) -> pa.DictionaryArray:
         """The same as codes."""
-        column = self.values
-        if not pa.types.is_dictionary(column.type):
-            column = column.dictionary_encode()
+        column = self.coded()
         given = self._as_text(column.dictionary)
         names = without_guards(given)
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
@@ -105,13 +104,6 @@ class Cells:
 def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64]:
     """Texts as numbers, and NaN at the end for what is null."""
     return np.append(numbers_among(pd.Index(texts, dtype=object), WORDS), np.nan)
-
-
-def without_guards(names: pa.Array) -> pa.Array:
-    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
-    if not pa.compute.any(pa.compute.starts_with(names, GUARD)).as_py():
-        return names
-    return pa.array([None if name is None else unguarded(name) for name in names.to_pylist()], pa.string())
 
 
 @dataclass(frozen=True)
@@ -228,7 +220,7 @@ def _places(values: Sequence[Any], levels: Sequence[Any]) -> list[int]:
     """The place of each value among levels, by number or label; other codes for what is missing, or none of them."""
     numbers = all(isinstance(level, int | float) for level in levels)
 
-    def as_level(value: Any) -> Any:
+    def as_given(value: Any) -> Any:
         if not numbers:
             return f"{value:g}" if isinstance(value, float) else str(value)
         try:
@@ -236,8 +228,10 @@ def _places(values: Sequence[Any], levels: Sequence[Any]) -> list[int]:
         except ValueError:
             return value
 
-    place = {as_level(level): k for k, level in enumerate(levels)}
-    return [NOT_OBSERVED if is_missing(value) else place.get(as_level(value), UNKNOWN) for value in values]
+    place = {as_given(level): k for k, level in enumerate(levels)}
+    alike = {} if numbers else {as_level(level): k for level, k in place.items()}
+    given = [None if is_missing(value) else as_given(value) for value in values]
+    return [NOT_OBSERVED if own is None else place.get(own, alike.get(as_level(str(own)), UNKNOWN)) for own in given]
 
 
 def is_missing(value: Any) -> bool:

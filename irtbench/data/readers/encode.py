@@ -12,6 +12,7 @@ import pyarrow as pa
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.cells import MOST_LEVELS, Grader, ScoreLevels, is_missing
 from irtbench.data.readers.large_table import LargeTable
+from irtbench.data.readers.table import demand_levels
 from irtbench.data.readers.table_blocks import (
     ColumnChoice,
     LongFile,
@@ -22,7 +23,6 @@ from irtbench.data.readers.table_blocks import (
 )
 from irtbench.data.response_blocks import Blocks, SeenNames
 from irtbench.data.response_store import ResponseStore, locked
-from irtbench.data.responses import demand_unique
 from irtbench.data.stored_responses import StoredResponses, StoredScores
 
 ROWS_READ = 2**20  # at a time
@@ -126,7 +126,7 @@ def encode_scores(
         scores = ScoreLevels(levels=numbers_in(table, layout_of(table, choice, graded=False)))
     else:
         scores = ScoreLevels(levels=tuple(levels))
-        demand_unique([str(level) for level in levels], "levels")
+        demand_levels(levels)
         if not 2 <= len(levels) <= MOST_LEVELS:
             raise InputError(f"levels: {len(levels)}; expected 2 to {MOST_LEVELS}")
     stored = encoded_by(scores, table, Path(folder), choice, progress)

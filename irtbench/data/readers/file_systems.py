@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import queue
 import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -85,22 +85,18 @@ def in_time(
     if isinstance(filesystem, pa.fs.LocalFileSystem):
         return call()
     seconds = CONNECTING if seconds is None else seconds
-    done: queue.SimpleQueue[tuple[Given | None, BaseException | None]] = queue.SimpleQueue()
+    done: Future[Given] = Future()
 
     def run() -> None:
         try:
-            done.put((call(), None))
+            done.set_result(call())
         except BaseException as error:  # raised where it is waited for
-            done.put((None, error))
+            done.set_exception(error)
 
     Thread(target=run, name=WAITING, daemon=True).start()
-    try:
-        found, error = done.get(timeout=seconds)
-    except queue.Empty:
-        raise InputError(f"{place}: no answer in {seconds:g} seconds; expected a server that answers") from None
-    if error is not None:
-        raise error
-    return found  # type: ignore[return-value]
+    if not wait([done], seconds).done:
+        raise InputError(f"{place}: no answer in {seconds:g} seconds; expected a server that answers")
+    return done.result()
 
 
 def each_in_time(values: Iterator[Given], filesystem: pa.fs.FileSystem | None, place: str) -> Iterator[Given]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -31,7 +30,15 @@ from irtbench.data.readers.file_systems import (
     in_time,
 )  # fmt: skip
 from irtbench.data.readers.packed import GZIP, MOST_BYTES, MOST_TIMES, PARQUET, first_bytes
-from irtbench.data.readers.table import demand_few_columns, separator_of
+from irtbench.data.readers.table import (
+    OPEN_QUOTE,
+    TextSource,
+    demand_few_columns,
+    describe_damage,
+    header_of,
+    is_end,
+    separator_of,
+)
 from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
@@ -85,6 +92,8 @@ class LargeTable(Shown):
         What its columns hold, as text.
     separator
         Between the fields of a CSV file, whose end alone tells how long it is; empty for Parquet.
+    header_lines
+        Of a CSV file: lines up to the first row.
     """
 
     place: str
@@ -93,6 +102,7 @@ class LargeTable(Shown):
     names: tuple[str, ...]
     types: tuple[str, ...]
     separator: str = ""
+    header_lines: int = 0
 
     def table(self) -> pd.DataFrame:
         """One row a file: ``path, bytes, rows``."""
@@ -106,8 +116,8 @@ class LargeTable(Shown):
 
     def in_short(self) -> str:
         """Place, files, rows and columns."""
-        rows = sum(sum(file.group_rows) for file in self.files)
-        return f"{self.place}, {counted(len(self.files), 'file')}, {counted(rows, 'row')} of {len(self.names)} columns"
+        files, rows = counted(len(self.files), "file"), counted(self.n_rows, "row")
+        return f"{self.place}, {files}, {rows} of {len(self.names)} columns"
 
     @classmethod
     def open(cls, place: str | Path, *, allow_address: Sequence[str] = (), of_study: bool = False) -> LargeTable:
@@ -217,9 +227,11 @@ class LargeTable(Shown):
                         yield Rows(file.path, first, own)
                         first += len(own)
             except failures_of(self.filesystem) as error:
-                why = f"cannot be read to its end ({first_line(error)})"
-                damaged = self.separator and isinstance(error, pa.ArrowInvalid)
-                raise InputError(f"file {file.path}: {error if damaged else why}") from None
+                why = f"file {file.path}: cannot be read to its end ({first_line(error)})"
+                if self.separator and isinstance(error, pa.ArrowInvalid):
+                    found = describe_damage(partial(_stream, file.path), file.path, self.separator)
+                    why = found or f"file {file.path}: {error}"
+                raise InputError(why) from None
 
     def _of_parquet(
         self, file: TableFileInfo, groups: Sequence[int], rows: int, columns: Sequence[str], coded: Sequence[str]
@@ -231,17 +243,26 @@ class LargeTable(Shown):
                 yield batch.select(list(columns))
 
     def _of_text(self, columns: Sequence[str], coded: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        text = pa.string()
-        yield from pa.csv.open_csv(
-            _stream(self.files[0].path),
-            read_options=pa.csv.ReadOptions(block_size=BLOCK, column_names=list(self.names), skip_rows=1),
+        text, at_end = pa.string(), False
+        for batch in pa.csv.open_csv(
+            TextSource(_stream(self.files[0].path), self.separator, len(self.names)),
+            read_options=pa.csv.ReadOptions(
+                block_size=BLOCK, column_names=list(self.names), skip_rows=self.header_lines
+            ),
             parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 include_columns=list(columns),
                 column_types=dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text)),
                 strings_can_be_null=False,
             ),
-        )
+        ):
+            at_end = is_end(batch)
+            if at_end:  # without what the last row has put among the texts of a column, too
+                rest = batch.slice(0, len(batch) - 1)
+                batch = pa.record_batch([each.cast(text).cast(each.type) for each in rest.columns], rest.schema)
+            yield batch
+        if not at_end:
+            raise pa.ArrowInvalid(OPEN_QUOTE)
 
     def is_text(self, column: str) -> bool:
         """Whether a column holds text."""
@@ -355,15 +376,14 @@ def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeT
 def _text_table(path: Path) -> LargeTable:
     """A CSV file, of which the header alone is looked at."""
     head, filesystem = _stream(path).read(HEADER), pa.fs.LocalFileSystem()
-    separator = separator_of(head)
-    text = io.StringIO(head.decode("utf-8-sig", errors="replace"), newline="")
-    header = next((row for row in csv.reader(text, delimiter=separator) if row), [])
+    line, header = header_of(head)
     names = tuple(unguarded(name) for name in header)
     demand_few_columns(len(names), path)
     demand_unique(names, f"file {path}: column names")
     info = filesystem.get_file_info(str(path))
     file = TableFileInfo(info.path, info.size, change_of(filesystem, info), names, ())
-    return LargeTable(str(path), filesystem, (file,), names, ("string",) * len(names), separator)
+    lines = line + "".join(header).count("\n")
+    return LargeTable(str(path), filesystem, (file,), names, ("string",) * len(names), separator_of(head), lines)
 
 
 def _stream(path: Path | str) -> pa.NativeFile:

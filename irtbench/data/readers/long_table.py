@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.readers.observations import Want, Wanted
 from irtbench.data.readers.table import (
     MISSING,
@@ -26,7 +26,6 @@ from irtbench.data.readers.table import (
     demand_known,
     field_places,
     read_table,
-    refuse_first,
     to_numbers,
     to_scores,
 )

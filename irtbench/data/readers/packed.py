@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import struct
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 from irtbench.data.input_error import InputError
-
-if TYPE_CHECKING:
-    import zipfile
 
 #: Bytes that a packed file, or a member of an archive, may unpack to; and how many times its size, from so many on.
 MOST_BYTES, MOST_TIMES, TIMES_FROM = 2**29, 1_000, 2**26
@@ -120,8 +119,6 @@ class ZipArchive:
     @contextmanager
     def open(cls, path: Path) -> Iterator[ZipArchive]:
         """Open it for the block."""
-        import zipfile
-
         try:
             archive = zipfile.ZipFile(path)
         except _damaged_zip() as error:
@@ -167,9 +164,6 @@ class ZipArchive:
 
 def _damaged_zip() -> tuple[type[Exception], ...]:
     """What reading a damaged zip archive raises; unknown methods and passwords are RuntimeErrors of ``zipfile``."""
-    import lzma
-    import zipfile
-
     found = (*_DAMAGED_GZIP, zipfile.BadZipFile, lzma.LZMAError, struct.error, RuntimeError, ValueError, OverflowError)
     with suppress(ModuleNotFoundError):
         import zstandard

@@ -10,13 +10,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.readers.table import (
     WORDS,
     demand_filled,
     field_places,
     read_table,
-    refuse_first,
     to_numbers,
 )
 from irtbench.data.responses import demand_unique, name_first

@@ -6,7 +6,6 @@ The bare ``NaN`` that some writers of JSON leave (inspect_ai) is read as that nu
 from __future__ import annotations
 
 import codecs
-import csv
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
+import pyarrow as pa
+import pyarrow.parquet
+
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.packed import PARQUET, ZipArchive, open_bytes
-from irtbench.data.readers.table import read_table, separator_of
+from irtbench.data.readers.table import header_of, read_table
 
 ROWS_READ = 2**14  # of a Parquet file at a time
 LONGEST_LINE = 2**26  # bytes of a first line that is looked at whole
@@ -94,7 +96,7 @@ def look_at(path: Path) -> Head:
             with suppress(InputError), open_bytes(path) as again:
                 for first in JsonText(again, path).elements():
                     return Head(path, "array", first if isinstance(first, dict) else {})
-        return Head(path, "table", columns=_header(start))
+        return Head(path, "table", columns=tuple(header_of(start)[1]))
 
 
 def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Head:
@@ -113,26 +115,13 @@ def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Hea
     return Head(path, "object", found)
 
 
-def _header(start: bytes) -> tuple[str, ...]:
-    line = start.split(b"\n", 1)[0].decode("utf-8", errors="replace").rstrip("\r")
-    try:
-        return tuple(next(csv.reader([line], delimiter=separator_of(start)), []))
-    except csv.Error:
-        return ()  # no table; who reads it says what is wrong
-
-
 def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, or some columns of them, a part of the file in memory at a time."""
-    import pyarrow.parquet
-
-    for batch in pyarrow.parquet.ParquetFile(path).iter_batches(ROWS_READ, columns=columns):
+    for batch in pa.parquet.ParquetFile(path).iter_batches(ROWS_READ, columns=columns):
         yield from batch.to_pylist()
 
 
 def _parquet_columns(path: Path) -> tuple[str, ...]:
-    import pyarrow as pa
-    import pyarrow.parquet
-
     try:
         return tuple(pa.parquet.read_schema(path).names)
     except (OSError, pa.ArrowInvalid) as error:

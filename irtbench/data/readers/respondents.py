@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.readers.long_table import with_known_names
 from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.table import (
@@ -28,7 +28,6 @@ from irtbench.data.readers.table import (
     field_places,
     one_value_each,
     read_table,
-    refuse_first,
     to_numbers,
 )
 from irtbench.data.readers.trials import PAIR

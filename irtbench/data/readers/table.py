@@ -6,10 +6,12 @@ import csv
 import gzip
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from itertools import islice
+from functools import cache, lru_cache, partial
+from itertools import chain, islice
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +22,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
 from irtbench.data.responses import demand_unique, name_first
 
@@ -33,8 +35,11 @@ WORDS = {"true": 1.0, "false": 0.0}  # that mean responses
 #: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
 MOST_FIELDS, MOST_COLUMN_BYTES, MOST_COLUMNS = 2**27, 2**31, 100_000
 
+END = "\x04 end of the table"  # in the row that is put behind a text table
+OPEN_QUOTE = "CSV parse error: a quote is never closed"
 _UTF16 = {b"\xff\xfe", b"\xfe\xff"}
 _HEAD = 4096  # bytes that tell the kind of a file
+LONGEST_FIELD = 2**31 - 1  # in place of what Python's csv reads by itself: a quote that stays open swallows rows
 
 
 def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
@@ -108,10 +113,7 @@ def row_place(path: str | Path, row: int) -> str:
         return place
     if data.lstrip()[:1] in (b"{", b"["):
         return f"file {path}, record {row + 1}"
-    try:
-        line, _ = next(islice(_numbered_rows(data), row + 1, None))
-    except csv.Error:  # a field above is longer than Python's csv reads
-        return place
+    line, _ = next(islice(numbered_rows(io.BytesIO(data), separator_of(data)), row + 1, None))
     return f"{place} (line {line})"
 
 
@@ -124,10 +126,9 @@ def to_numbers(
     else:
         codes, distinct = pd.factorize(texts)
     numbers = numbers_among(distinct, words)
-    wrong = np.isinf(numbers)
-    if wrong.any():
-        refuse_first(wrong[codes], lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'{advice}")
-    return numbers[codes]
+    found = numbers[codes]
+    refuse_first(np.isinf(found), lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'{advice}")
+    return found
 
 
 def numbers_among(texts: pd.Index[str], words: Mapping[str, float] | None = None) -> NDArray[np.float64]:
@@ -138,12 +139,6 @@ def numbers_among(texts: pd.Index[str], words: Mapping[str, float] | None = None
     numbers[~np.isfinite(numbers)] = np.inf
     numbers[texts.isin(MISSING)] = np.nan
     return numbers
-
-
-def refuse_first(wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-    """Raise the error of the first row that is wrong, if one is."""
-    if wrong.any():
-        raise InputError(message(int(wrong.argmax())))
 
 
 def graded(scores: NDArray[np.float64], threshold: float | None, message: Callable[[int], str]) -> NDArray[np.float64]:
@@ -157,7 +152,8 @@ def graded(scores: NDArray[np.float64], threshold: float | None, message: Callab
 def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Sequence[str] = ()) -> NDArray[np.float64]:
     """Convert texts to numbers, NaN where missing; see ``to_responses``. Of levels to their places, 0, 1, ..."""
     if levels:
-        places = as_levels(pd.Index(levels)).get_indexer(as_levels(pd.Index(texts.astype(str))))
+        demand_levels(levels)
+        places = pd.Index([*map(as_level, levels)]).get_indexer(pd.Index(texts.astype(str)).map(as_level))
         refuse_first(
             (places < 0) & ~texts.isin(MISSING).to_numpy(),
             lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
@@ -168,9 +164,15 @@ def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Seq
     return scores
 
 
-def as_levels(texts: pd.Index) -> pd.Index:
-    """Labels as they are compared: in small letters, and whole numbers without the .0 of columns that have gaps."""
-    return texts.str.strip().str.lower().str.replace(r"^(-?\d+)\.0+$", r"\1", regex=True)
+@lru_cache(2**10)
+def as_level(text: str) -> str:
+    """A label as it is compared: in small letters, and a whole number without the .0 of columns that have gaps."""
+    return re.sub(r"^(-?\d+)\.0+$", r"\1", text.strip().lower())
+
+
+def demand_levels(levels: Sequence[Any]) -> None:
+    """Refuse levels of which two are the same as they are compared."""
+    demand_unique([as_level(str(level)) for level in levels], "levels")
 
 
 def to_responses(
@@ -238,26 +240,54 @@ def _demand_size(data: bytes, path: Path) -> None:
         )
 
 
+class TextSource:
+    """The bytes of a text table and, behind them, a row of `END` in each field, which a quote that stays open swallows.
+
+    Parameters
+    ----------
+    stream
+        The bytes.
+    separator, n_columns
+        Of the table.
+    """
+
+    closed = False
+
+    def __init__(self, stream: Any, separator: str, n_columns: int) -> None:
+        self._stream, self._rest = stream, ("\n" + separator.join([END] * n_columns)).encode()
+
+    def read(self, n: int = -1) -> bytes:
+        """Read on."""
+        data: bytes = self._stream.read(n)
+        if not data:
+            data, self._rest = self._rest, b""
+        return data
+
+
+def is_end(rows: pa.Table | pa.RecordBatch) -> bool:
+    """Whether the last of these rows is the one behind a text table."""
+    return len(rows) > 0 and rows.column(0)[-1].as_py() == END
+
+
 def _parse_text(data: bytes, path: Path) -> pa.Table:
+    opened, separator = partial(io.BytesIO, data), separator_of(data)
     try:
         _demand_text(data, path)
-        _, header = next(_numbered_rows(data))
+        _, header = next(numbered_rows(opened(), separator))
         demand_few_columns(len(header), path)
         demand_unique(header, f"file {path}: column names", expected=EXPECTED_ONCE)
         table = pa.csv.read_csv(
-            pa.BufferReader(data),
-            parse_options=pa.csv.ParseOptions(delimiter=separator_of(data), newlines_in_values=True),
+            TextSource(opened(), separator, len(header)),
+            parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
             ),
         )
-        return _unguarded(table)
-    except csv.Error as error:
-        raise InputError(f"file {path}: {error}") from None
-    except UnicodeDecodeError:
-        raise InputError(_describe_encoding(data, path)) from None
-    except pa.ArrowInvalid as error:
-        raise InputError(_describe_damage(data, path) or f"file {path}: {error}") from None
+        if not is_end(table):
+            raise pa.ArrowInvalid(OPEN_QUOTE)
+        return _unguarded(table.slice(0, len(table) - 1))
+    except (UnicodeDecodeError, csv.Error, pa.ArrowInvalid) as error:
+        raise InputError(describe_damage(opened, path, separator) or f"file {path}: {error}") from None
 
 
 def _parse_parquet(data: bytes, path: Path) -> pa.Table:
@@ -328,14 +358,17 @@ def demand_few_columns(n: int, path: str | Path) -> None:
 
 def _unguarded(table: pa.Table) -> pa.Table:
     """The table with the apostrophes before would-be formulas taken away."""
-    for place, name in enumerate(table.column_names):
-        column = table.column(place)
-        if pa.compute.any(pa.compute.starts_with(column, GUARD)).as_py():
-            coded = column.combine_chunks().dictionary_encode()
-            texts = pa.array([unguarded(text) for text in coded.dictionary.to_pylist()], pa.string())
-            table = table.set_column(place, name, texts.take(coded.indices))
-    names = [unguarded(name) for name in table.column_names]
-    return table if names == table.column_names else table.rename_columns(names)
+    columns = [without_guards(column) for column in table.columns]
+    return pa.Table.from_arrays(columns, [unguarded(name) for name in table.column_names])
+
+
+def without_guards(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
+    if not pa.compute.any(pa.compute.starts_with(texts, GUARD)).as_py():
+        return texts
+    distinct = texts.unique()
+    bare = pa.array([text and unguarded(text) for text in distinct.to_pylist()], pa.string())
+    return bare.take(pa.compute.index_in(texts, value_set=distinct))
 
 
 def separator_of(data: bytes) -> str:
@@ -344,36 +377,49 @@ def separator_of(data: bytes) -> str:
     return max(",\t;", key=header.count)
 
 
-def _numbered_rows(data: bytes) -> Iterator[tuple[int, list[str]]]:
-    """The line each row of a text file begins at, and its fields; the header first, empty lines skipped."""
-    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
-    rows = csv.reader(text, delimiter=separator_of(data))
-    line = 1
-    for fields in rows:
-        if fields:
-            yield line, fields
-        line = rows.line_num + 1
+def numbered_rows(file: IO[bytes], separator: str, *more: str) -> Iterator[tuple[int, list[str]]]:
+    """The line each row of a text file begins at, and its fields; the header first, empty lines skipped.
 
-
-def _describe_damage(data: bytes, path: Path) -> str | None:
-    """Say what is wrong with a text file that could not be parsed; None if nothing is found."""
+    More lines may be put behind those of the file.
+    """
+    lines = chain(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), more)
+    rows, line, usual = csv.reader(lines, delimiter=separator), 1, csv.field_size_limit(LONGEST_FIELD)
     try:
-        rows = _numbered_rows(data)
-        _, header = next(rows)
-        for row, (line, fields) in enumerate(rows, start=1):
+        for fields in rows:
+            if fields:
+                yield line, fields
+            line = rows.line_num + 1
+    finally:
+        csv.field_size_limit(usual)
+
+
+def header_of(head: bytes) -> tuple[int, list[str]]:
+    """The line that the first bytes of a text table have its header on, and its names; none where there are none."""
+    text = io.BytesIO(head.decode(errors="replace").encode())
+    return next(numbered_rows(text, separator_of(head)), (1, []))
+
+
+def describe_damage(opened: Callable[[], IO[bytes]], path: str | Path, separator: str) -> str | None:
+    """Say what is wrong with a text file that could not be parsed; None if nothing is found."""
+    header: list[str] = []
+    try:
+        for row, (line, fields) in enumerate(numbered_rows(opened(), separator, END)):
+            header = header or fields
+            if fields == [END]:
+                return None
+            if fields[-1].endswith(END):
+                line += "".join(fields[:-1]).count("\n")
+                return (
+                    f"file {path} (line {line}): a quote opens here and is never closed; expected one behind the field"
+                )
             if len(fields) != len(header):
                 return f"file {path}, row {row} (line {line}): expected {len(header)} fields but got {len(fields)}"
     except UnicodeDecodeError:
-        return _describe_encoding(data, path)
+        for line, text in enumerate(io.BufferedReader(opened()), start=1):  # type: ignore[type-var]
+            try:
+                text.decode()
+            except UnicodeDecodeError as error:
+                return f"file {path} (line {line}): expected UTF-8 text but got byte 0x{text[error.start]:02x}"
     except csv.Error as error:
         return f"file {path}: {error}"
     return None
-
-
-def _describe_encoding(data: bytes, path: Path) -> str:
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return f"file {path} (line {line}): expected UTF-8 text but got byte 0x{data[error.start]:02x}"
-    raise ValueError("the text is UTF-8")

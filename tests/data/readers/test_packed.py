@@ -100,5 +100,5 @@ def test_one_bound_for_names_that_a_column_repeats(tmp_path: Path, monkeypatch) 
 
 def test_a_value_below_a_name_longer_than_a_field_of_csv(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"respondent_id,item_id,response\n{'x' * 200_000},i1,1\nb,i1,7\n")
-    with pytest.raises(InputError, match="row 2, column response: expected 1, 0 or missing but got"):
+    with pytest.raises(InputError, match=r"row 2 \(line 3\), column response: expected 1, 0 or missing but got"):
         read_responses(tmp_path / "a.csv")
