@@ -17,7 +17,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.item_fit import item_fit
 from irtbench.estimation.dispersion import fit_trials
 from irtbench.estimation.fit import fit_model
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 
 SHAPES = ((500, 20, 4), (200, 40, 8))  # respondents, items, trials
 DEVIATIONS = (0.0, 0.5, 1.0)
@@ -35,10 +35,10 @@ def replicate(shape: tuple[int, int, int], deviation: float, rng: np.random.Gene
     names = tuple(f"r{i}" for i in range(n_respondents)), tuple(f"i{j}" for j in range(n_items))
     responses = ResponseMatrix(right, *names, np.full(right.shape, n_trials))
     items = fit_model(responses).items
-    found = eap(responses, items)
+    found = estimate_ability(responses, items)
     fit = item_fit(responses, items, theta=found.theta)
     inside = (found.lower <= theta) & (theta <= found.upper)
-    dispersed = eap(*fit_trials(responses).matrix(responses))
+    dispersed = estimate_ability(*fit_trials(responses).matrix(responses))
     covered = (dispersed.lower <= theta) & (theta <= dispersed.upper)
     return float(fit.infit.mean()), float((fit.p < 0.05).mean()), float(inside.mean()), float(covered.mean())
 

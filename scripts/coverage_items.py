@@ -40,7 +40,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Hierarchy, PriorName, Priors
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.item_error import abilities_of, with_item_error
 
 
@@ -220,7 +220,7 @@ def replicate(design: Design, rng: np.random.Generator) -> dict[str, float]:
         if name != "d":
             found[f"rmse {name}"] = float(np.sqrt(np.mean((estimate - true) ** 2)))
     found["theta coverage"] = float(np.mean((abilities.lower < theta) & (theta < abilities.upper)))
-    new = eap(new_responses, fitted.items)
+    new = estimate_ability(new_responses, fitted.items)
     integrated = with_item_error(new, new_responses, fitted.items, item_error="integrate")
     found["new, coverage"] = float(np.mean((new.lower < new_theta) & (new_theta < new.upper)))
     found["integrated"] = float(np.mean((integrated.lower < new_theta) & (new_theta < integrated.upper)))

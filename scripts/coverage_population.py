@@ -22,7 +22,7 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, normal_grid
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 
 SHAPES = ("normal", "bimodal", "skewed", "tail")
 SHARE, LOW, HIGH, WIDTH = 0.3, -1.6, 0.48 / 0.7, 0.5
@@ -95,7 +95,7 @@ def main() -> None:
                     ("estimated", estimated.items, estimated.estimated_population),
                     ("normal", normal.items, None),
                 ):
-                    abilities = eap(responses, items, quadrature=population)
+                    abilities = estimate_ability(responses, items, quadrature=population)
                     covered = (abilities.lower <= theta) & (theta <= abilities.upper)
                     groups = (theta == theta, theta < -1.5, theta > 1.5, np.abs(abilities.theta) > 1.2)
                     found[name].append([int(x) for g in groups for x in (covered[g].sum(), g.sum())])

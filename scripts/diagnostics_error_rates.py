@@ -35,7 +35,7 @@ from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.scoring.ability import eap
+from irtbench.scoring.ability import estimate_ability
 
 ALPHA = 0.05
 LOWEST_5_PERCENT = -1.6449  # of a standard normal
@@ -258,7 +258,7 @@ def note_pairs(pairs: LocalDependence, first: str, second: str, clean: bool, fou
 
 
 def person_statistics(responses: ResponseMatrix, items: ItemParameters) -> dict[str, np.ndarray]:
-    person = person_fit(responses, items, eap(responses, items).theta)
+    person = person_fit(responses, items, estimate_ability(responses, items).theta)
     return {"lz": person.lz, "lz*": person.lz_star}
 
 

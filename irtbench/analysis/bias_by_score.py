@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from irtbench.analysis.item_differences import (
     purified_anchors,
 )
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import demand_choice, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.diagnostics.empirical_curve import ordinal_regression
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
@@ -373,10 +373,7 @@ def score_regression(
     5   item6  27.36       0.09        C        0.00
     """
     demand_share("item bias: alpha", alpha)
-    if difference not in get_args(Difference):
-        raise InputError(
-            f"item bias: difference: expected one of {', '.join(get_args(Difference))} but got {difference!r}"
-        )
+    demand_choice("item bias: difference", difference, Difference)
     if in_categories:
         scores = responses if isinstance(responses, pd.DataFrame) else np.asarray(responses)
         given = CodedScores.of(scores, levels=levels)

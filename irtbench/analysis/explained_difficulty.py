@@ -20,7 +20,7 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from irtbench.analysis.meta_regression import Estimates, MetaRegression, meta_regression
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_choice, demand_share
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
@@ -333,6 +333,7 @@ def kernel(one: Array, other: Array) -> Array:
 
 def shrunk(n_features: int, n_items: int, shrinkage: Shrinkage) -> bool:
     """Whether effects are drawn to 0."""
+    demand_choice("difficulty: shrinkage", shrinkage, Shrinkage)
     several = n_features >= SEVERAL_FEATURES or n_items < ITEMS_A_FEATURE * n_features
     return shrinkage == "learnt" or (shrinkage == "auto" and several)
 

@@ -30,7 +30,7 @@ from torch import Tensor
 from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained
 from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.estimation.driver import alternate, fenced
@@ -301,6 +301,7 @@ class ExplanatoryFit:
     @classmethod
     def of_responses(cls, responses: ResponseMatrix, kind: Kind, device: Device = "cpu") -> ExplanatoryFit:
         """Where updates start from: items alike in slope, difficulties by the proportion correct."""
+        demand_choice("difficulty: model", kind, Kind)
         settings = FitSettings(prior="hierarchical", device=device)
         problem = problem_of(responses, settings, normal_grid()).in_float64()
         intercept = problem.starting_values().intercept.clamp(-FURTHEST_START, FURTHEST_START)
@@ -312,6 +313,7 @@ class ExplanatoryFit:
     @classmethod
     def of_grades(cls, scores: CodedScores, model: GradedKind) -> ExplanatoryFit:
         """Where updates start from, of items in categories."""
+        demand_choice("difficulty: model", model, GradedKind)
         alike, n_categories, device = model in RASCH_KINDS, [len(own) for own in scores.categories], torch.device("cpu")
         items = CategoryItems(models_of("gpcm" if alike else model, scores.item_ids), n_categories, 1, device)
         check_learnable(items.models, n_categories)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,7 @@ from irtbench.analysis.linked_groups import (
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_choice, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
@@ -221,8 +221,7 @@ def item_bias(
     2   item3   1.56    moderate        0.40
     """
     settings = fit_settings(settings, keywords)
-    if method not in get_args(Method):
-        raise InputError(f"item bias: method: expected one of {', '.join(get_args(Method))} but got {method!r}")
+    demand_choice("item bias: method", method, Method)
     if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from scipy.optimize import least_squares
 
 from irtbench.analysis.robust_linking import starting_place
 from irtbench.bank.scale import ScaleLike, as_scale
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import name_first, positions_of
 from irtbench.data.shown import Shown, counted
 from irtbench.models.category_parameters import DIFFERENCE, STEP, CategoryParameters
@@ -198,8 +198,7 @@ def link_scales(
     1   item2             0.9        -0.0
     2   item3             1.6         1.0
     """
-    if method not in get_args(LinkMethod):
-        raise InputError(f"link: method: expected one of {', '.join(get_args(LinkMethod))} but got {method!r}")
+    demand_choice("link: method", method, LinkMethod)
     old, new = as_scale(old, categories=True), as_scale(new, categories=True)
     of_old, of_new = in_one_form(old.items, new.items)
     item_ids = common_items(of_old, of_new, common)

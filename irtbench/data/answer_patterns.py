@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from irtbench.data.given import AnswersLike, as_answers
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import demand_choice, demand_share
 from irtbench.data.shown import Shown, counted
 
 PERIODS = (2, 3, 4)
@@ -246,8 +246,8 @@ def rapid_guesses(seconds: pd.DataFrame, *, method: RapidMethod = "normative", s
     >>> found.effort.to_dict()
     {'ann': 1.0, 'bob': 1.0, 'cy': 0.5}
     """
-    if not 0 < share < 1:
-        raise InputError(f"rapid guesses: share must be between 0 and 1 but got {share:g}")
+    demand_share("rapid guesses: share", share)
+    demand_choice("rapid guesses: method", method, RapidMethod)
     known = seconds[seconds["seconds"].notna()]
     by_item = known.groupby("item_id", sort=False)["seconds"]
     if method == "normative":

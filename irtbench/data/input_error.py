@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
 from irtbench.data.place import without_credentials
 
@@ -28,6 +28,13 @@ def refuse_any(reasons: Iterable[tuple[bool, str]]) -> None:
     for holds, why in reasons:
         if holds:
             raise InputError(why)
+
+
+def demand_choice(what: str, value: object, choices: Any) -> None:
+    """Refuse a word that is none of a literal type's, as settings do."""
+    *others, last = map(repr, get_args(choices))
+    if value not in get_args(choices):
+        raise InputError(f"{what}: expected {', '.join(others)} or {last} but got {value!r}")
 
 
 def demand_share(what: str, value: float) -> None:

@@ -1,4 +1,4 @@
-"""Adjusted p values for many tests at once (NumPy only)."""
+"""Adjusted p values for many tests at once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from irtbench.data.input_error import demand_choice
 
 Adjustment = Literal["holm", "fdr_bh"]
 
@@ -24,6 +26,7 @@ def adjust(p: NDArray[np.float64], method: Adjustment = "holm") -> NDArray[np.fl
     >>> adjust(np.array([0.01, np.nan, 0.04])).tolist()
     [0.02, nan, 0.04]
     """
+    demand_choice("adjustment", method, Adjustment)
     adjusted = np.full(p.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(p))
     order = tested[np.argsort(p[tested], kind="stable")]

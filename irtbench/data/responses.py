@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.input_error import InputError, demand_choice, refuse_first
 from irtbench.data.shown import Shown, counted
 
 MISSING = -1  # the code of a missing response
@@ -245,6 +245,7 @@ class Responses(Shown):
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
     """Keep one row for each (respondent, item) of a long table of answers or responses."""
+    demand_choice("long table: duplicates", duplicates, Duplicates)
     pair = table[["respondent_id", "item_id"]]
     if pair.isna().any(axis=None):
         raise InputError("long table: expected a respondent_id and an item_id in every row but one is missing")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from irtbench.data.given import ResponsesLike
+from irtbench.data.input_error import demand_choice
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Drawn, counted, significant
@@ -25,6 +26,7 @@ from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
 from irtbench.models.theta_posterior import category_score_distribution, sum_score_distribution
 
+Missing = Literal["scores", "groups"]  # how respondents are compared where responses are missing
 # Fewer respondents with one pattern of observed items than this tell too little about any sum score.
 SMALLEST_GROUP = 30
 LEAST_SHARE = 0.5  # of the respondents of an item in categories that S-X2 must compare
@@ -88,7 +90,7 @@ def item_fit(
     theta: NDArray[np.float64] | None = None,
     quadrature: Quadrature | None = None,
     min_expected: float = 1.0,
-    missing: Literal["scores", "groups"] = "scores",
+    missing: Missing = "scores",
 ) -> ItemFit:
     """S-X2, infit and outfit of every item.
 
@@ -185,6 +187,7 @@ def item_fit(
         squares = mean_squares(
             responses.correct, check_theta(theta, responses), items, over="respondents", trials=responses.trials
         )
+    demand_choice("item fit: missing", missing, Missing)
     by_sums = responses.trials is None and (responses.is_complete or missing == "groups")
     parts = _parts(items.n_items)
     each = []

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.driver import fenced
@@ -269,6 +269,7 @@ def fit_bifactor(
     >>> round(fitted.explained_common_variance, 2), round(fitted.omega_hierarchical, 2)
     (0.6, 0.7)
     """
+    demand_choice("testlets: specific_slopes", specific_slopes, SpecificSlopes)
     answers = Answers.of(responses, models, levels)
     names, single = groups_of_items(answers.given.item_ids, testlets)
     equal = specific_slopes == "equal" or answers.one_slope

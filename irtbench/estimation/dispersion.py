@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, chdtrc, logsumexp
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import outnumbered
@@ -190,6 +190,7 @@ def fit_trials(
     >>> irtbench.fit_trials(data)
     <FittedTrials: 8 items, dispersion 0.250, p below .01 of none>
     """
+    demand_choice("trials: dispersion", dispersion, Dispersion)
     data = as_responses(responses)
     if data.trials is None:
         raise InputError("trials: one response each; expected several trials, whose scatter shows dispersion")

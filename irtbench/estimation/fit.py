@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_any_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.anchors import (
@@ -344,15 +344,13 @@ def precision(responses: Responses, settings: FitSettings) -> torch.dtype:
 
 def choose_precision(wanted: Precision) -> torch.dtype:
     """The floating point numbers of that name."""
-    if wanted not in get_args(Precision):
-        raise InputError(f"model: dtype must be float64 or float32 but got {wanted!r}")
+    demand_choice("model: dtype", wanted, Precision)
     return torch.float32 if wanted == "float32" else torch.float64
 
 
 def choose_device(wanted: Device) -> torch.device:
     """The device of that name; ``auto`` is a GPU where there is one."""
-    if wanted not in get_args(Device):
-        raise InputError(f"model: device must be auto, cpu or cuda but got {wanted!r}")
+    demand_choice("model: device", wanted, Device)
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError("model: device cuda was asked for, but torch sees no GPU; expected auto or cpu")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")

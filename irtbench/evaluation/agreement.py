@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.given import AnswersLike, ItemsLike, as_answers, as_items
 from irtbench.data.grading import NormalisationRule, normalise_answers, normalise_text
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import resolve_duplicates
 from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.chance_agreement import (
@@ -177,6 +177,7 @@ def answers_that_count(
     answers: AnswersLike, items: ItemsLike | None, rules: Sequence[NormalisationRule], empty: EmptyAnswer
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Answers that are not to attention checks and not empty, and keys, normalised; errors as for ``agreement``."""
+    demand_choice("agreement: empty", empty, EmptyAnswer)
     answers, known = as_answers(answers), None if items is None else as_items(items)
     rows, keys = resolve_duplicates(answers), dict[str, str]()
     if known is not None:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown
 from irtbench.evaluation.proportion import check_level
@@ -306,6 +306,7 @@ def summarise_samples(
 ) -> Propagated:
     """Mean and interval over samples, shape (n_samples, ...); options, errors and warnings as for ``propagate``."""
     z = check_level(level, where="propagation")
+    demand_choice("propagation: interval", interval, Interval)
     samples = np.asarray(samples, dtype=np.float64)
     mean = samples.mean(axis=0)
     if len(samples) == 1:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_choice, demand_share
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures, counted
 from irtbench.evaluation.paired_tests import resampled_means
@@ -131,6 +131,7 @@ def crowd_filter(
     array([ True, False,  True])
     """
     responses = as_responses(responses)
+    demand_choice("crowd filter: other_counts", other_counts, OtherCounts)
     if not 1 <= k <= n:
         raise InputError(f"crowd filter: expected 1 <= k <= n but got k = {k}, n = {n}")
     votes = responses.observed.sum(axis=0)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.shown import Figures
 from irtbench.evaluation.paired_tests import (
     Alternative,
@@ -149,6 +149,8 @@ def paired_bootstrap(
     0.42173
     """
     check_level(level, where="comparison")
+    demand_choice("comparison: alternative", alternative, Alternative)
+    demand_choice("comparison: interval", interval, IntervalMethod)
     pairs = pair_scores(first, second, groups)
     exact = _can_be_exact(pairs) if exact is None else exact
     if exact and not _can_be_exact(pairs):

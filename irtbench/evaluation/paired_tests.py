@@ -14,7 +14,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.special import bdtr, gammaln
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.shown import Figures
 
 MOST_STEPS = 60  # between two whole scores: shares of up to 6 points on some items and 4 or 5 on others
@@ -226,6 +226,7 @@ def permutation_test(
     >>> permutation_test([1, 1, 1, 1], [0, 0, 0, 0]).p  # 2 of 16 choices of signs
     0.125
     """
+    demand_choice("comparison: alternative", alternative, Alternative)
     pairs = pair_scores(first, second, groups)
     possible = pairs.unit > 0 and np.abs(pairs.sums).sum() <= MOST_FLIPPED_SUMS * pairs.unit
     exact = possible if exact is None else exact
@@ -304,6 +305,7 @@ def mcnemar(first: ArrayLike, second: ArrayLike, *, alternative: Alternative = "
     >>> round(test.p, 9), round(test.mid_p, 9)
     (0.109375, 0.065429688)
     """
+    demand_choice("comparison: alternative", alternative, Alternative)
     for scores in (first, second):
         values = np.asarray(scores, dtype=np.float64)
         if (wrong := ~((values == 0) | (values == 1) | np.isnan(values))).any():

@@ -9,6 +9,7 @@ from typing import Literal
 
 from scipy.special import polygamma
 
+from irtbench.data.input_error import demand_choice
 from irtbench.data.shown import counted
 
 PriorName = Literal["none", "weak", "hierarchical"]
@@ -237,6 +238,7 @@ class Priors:
         >>> Priors.named("weak", n_options=4).guessing.describe()
         'c ~ Beta(5, 15)'
         """
+        demand_choice("prior", name, PriorName)
         if n_options < 2:
             raise ValueError(f"n_options must be at least 2 but got {n_options}")
         if name == "none":

@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.harmless_text import printable
@@ -396,16 +397,21 @@ def figure_of(drawing: Drawing, *, headed: bool = False, width: float | None = N
         figure = Figure(figsize=(width, drawing.height * scale), layout="constrained")
         drawing.draw(figure)
         for ax in figure.axes:
-            ax.xaxis.label.set_wrap(True)
+            wrap(ax.xaxis.label)
             if drawing.unit and ax.get_xlabel() == ABILITY_LABEL:
                 ax.set_xlabel(f"{ABILITY_LABEL} ({drawing.unit})")
             dots = sum(1 if line.get_marker() in ("None", "") else np.size(line.get_xdata()) for line in ax.lines)
             for artist in (*ax.lines, *ax.collections) if dots > drawing.vectors else ():
                 artist.set_rasterized(True)
         if headed and drawing.heading:
-            heading = figure.suptitle(drawing.heading, x=0.01, ha="left", fontsize="medium", wrap=True)
-            heading.set_parse_math(False)
+            heading = figure.suptitle(drawing.heading, x=0.01, ha="left", fontsize="medium", parse_math=False)
+            wrap(heading)
         yield figure
+
+
+def wrap(text: Text) -> None:
+    """Break it into lines, but for what Matplotlib would measure as a formula."""
+    text.set_wrap("$" not in text.get_text())
 
 
 def laid_out_once(figure: Figure) -> None:

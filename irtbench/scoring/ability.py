@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import ResponseMatrix, decoded, share_correct
 from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT, PatternTerms
@@ -390,8 +390,7 @@ def estimate_ability(
     method          wle
     """
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
-    if method not in get_args(Method):
-        raise InputError(f"ability: method must be one of {', '.join(get_args(Method))} but got {method}")
+    demand_choice("ability: method", method, Method)
     if not 0 < level < 1:
         raise InputError(f"ability: level must be between 0 and 1 but got {level:g}")
     known = known_items(responses, items)

@@ -14,7 +14,7 @@ from irtbench.bank.bank import ItemBank, LeftOut, among, item_ids_of, items_left
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.grading import GradingSettings
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.items import UnknownItems
 from irtbench.data.readers.cells import Grader, ScoreLevels
 from irtbench.data.readers.large_table import LargeTable, opened_table
@@ -158,6 +158,10 @@ def score_file(
     0            r1          3        50.0
     1            r2          4        68.7
     """
+    for name, word, words in (
+        ("layout", layout, Layout), ("content", content, Content), ("unknown_items", unknown_items, UnknownItems)
+    ):  # fmt: skip
+        demand_choice(name, word, words)
     settings = settings or ScoringSettings()
     choice = columns if isinstance(columns, ColumnChoice) else ColumnChoice(columns or {})
     left_out = [] if left_out is None else left_out

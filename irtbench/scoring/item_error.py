@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from irtbench.bank.scale import ScaleLine
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import ResponseMatrix, decoded, demand_single, name_first, positions_of
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
@@ -107,6 +107,7 @@ def with_item_error(
     True
     """
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
+    demand_choice("item_error", item_error, ItemError)
     population, how = quadrature or STANDARD_NORMAL, item_error
     if item_error == "auto":
         how = automatic_item_error(items, abilities.method, population, several_trials=responses.trials is not None)

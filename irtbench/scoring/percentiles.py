@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from irtbench.bank.norms import NORM_DECIMALS, Norms
 from irtbench.bank.scale import ScaleLike, as_scale
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import (
@@ -117,8 +117,7 @@ def percentiles(
     0        69.0              27.0              95.0
     1        16.0               1.0              56.0
     """
-    if norm not in get_args(Norm):
-        raise InputError(f"percentile: norm must be one of {', '.join(get_args(Norm))} but got {norm}")
+    demand_choice("percentile: norm", norm, Norm)
     if norm == "normal" and population is None:
         return normal_percentile(abilities, norms)
     if norm != "normal" and norms is None:

@@ -17,7 +17,7 @@ from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, shows_fields, with_keywords
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import Keys
 from irtbench.data.responses import MISSING, ResponseMatrix, decoded, name_first
@@ -293,6 +293,7 @@ def check_known(item_ids: Iterable[str], scales: Sequence[Scale], unknown_items:
     Items that the bank's own study left out (attention checks, items that it removed, those of a rejected scale) are
     no error: they do not count, and are returned with the reason.
     """
+    demand_choice("unknown_items", unknown_items, UnknownItems)
     given = list(dict.fromkeys(item_ids))
     known = {item for scale in scales for item in scale.items.item_ids}
     left_out = among(items_left_out(scales), given)

@@ -130,7 +130,7 @@ class Irtbench:
         from irtbench.estimation.fit import fit_model
         from irtbench.estimation.fitted import FittedModel
         from irtbench.estimation.settings import FitSettings
-        from irtbench.scoring.ability import eap
+        from irtbench.scoring.ability import estimate_ability
 
         responses = ResponseMatrix(
             values,
@@ -147,7 +147,7 @@ class Irtbench:
             )
 
         def errors(fitted: FittedModel) -> StandardErrors:
-            scored = eap(responses.select_respondents(np.arange(size.n_respondents) < MOST_SCORED), fitted.items)
+            scored = estimate_ability(responses.select_respondents(np.arange(size.n_respondents) < MOST_SCORED), fitted.items)
             return StandardErrors(
                 fitted.items.standard_errors()["difficulty"], np.stack([scored.theta, scored.standard_error])
             )

@@ -122,7 +122,7 @@ def test_wrong_input_is_named() -> None:
         (lambda: item_bias(responses, np.zeros(3, dtype=bool)), r"focal has shape \(3,\) for 60 respondents"),
         (lambda: item_bias(responses, np.arange(60) >= 55), "5 respondents in the focal group; expected at least 10"),
         (lambda: item_bias(responses, focal, alpha=2), "alpha must be between 0 and 1"),
-        (lambda: item_bias(responses, focal, method="lr"), "expected one of likelihood_ratio, logistic but got 'lr'"),
+        (lambda: item_bias(responses, focal, method="lr"), "expected 'likelihood_ratio' or 'logistic' but got 'lr'"),
         (lambda: item_bias(responses.select_items(["item0", "item1"]), focal), "2 items; expected at least 3"),
         (lambda: item_bias(worse, focal), "nobody in the focal group answered item item1"),
         (lambda: item_bias(np.delete(values, 1, axis=1), focal), "all responses are the same for item item1"),

@@ -197,7 +197,7 @@ def test_wrong_input_is_named(test: object) -> None:
     for settings, saying in refused:
         with pytest.raises(InputError, match=saying):
             test(responses, **settings)  # type: ignore[operator]
-    with pytest.raises(InputError, match="expected one of any, uniform, crossing but got 'both'"):
+    with pytest.raises(InputError, match="expected 'any', 'uniform' or 'crossing' but got 'both'"):
         score_regression(responses, groups, difference="both")  # type: ignore[arg-type]
     numbers = [int(name == "people") for name in groups]  # names of groups may be numbers, and so the reference
     assert list(test(responses, numbers, reference=1).groups) == ["1", "0"]  # type: ignore[operator]

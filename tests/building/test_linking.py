@@ -134,7 +134,7 @@ def test_items_of_a_common_slope_keep_one_and_covariances_turn_with_them() -> No
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"method": "mean"}, "^link: method: expected one of mean-mean, .* but got 'mean'$"),
+        ({"method": "mean"}, "^link: method: expected 'mean-mean', .* but got 'mean'$"),
         ({"common": ["item1", "item99"]}, "^link: item item99 is not on both scales$"),
         ({"common": ["item1"]}, "^link: 1 common item; expected at least 2 of the same item_id$"),
         ({"new_covariance": np.zeros((3, 3))}, "^link: new_covariance: expected shape .* but got"),

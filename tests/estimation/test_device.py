@@ -313,8 +313,8 @@ def test_the_pretended_device_refuses_what_a_gpu_refuses() -> None:
 @pytest.mark.parametrize(
     ("wrong", "saying"),
     [
-        ({"device": "gpu"}, "device must be auto, cpu or cuda but got 'gpu'"),
-        ({"dtype": "half"}, "dtype must be float64"),
+        ({"device": "gpu"}, "device: expected 'auto', 'cpu' or 'cuda' but got 'gpu'"),
+        ({"dtype": "half"}, "dtype: expected 'float64'"),
     ],
 )
 def test_no_device_and_no_precision_of_another_name(fit: Any, wrong: dict[str, str], saying: str) -> None:

@@ -154,7 +154,7 @@ def test_without_a_sample_only_the_normal_norm_is_known() -> None:
     abilities = abilities_at(0.0, 1.0)
     assert np.isnan(percentiles(abilities, None, norm="smoothed").percentile).all()
     np.testing.assert_allclose(percentiles(abilities, None).percentile, [50, 84.134], atol=1e-3)
-    with pytest.raises(InputError, match="norm must be one of normal, empirical, smoothed but got rank"):
+    with pytest.raises(InputError, match="norm: expected 'normal', 'empirical' or 'smoothed' but got 'rank'"):
         percentiles(abilities, None, norm="rank")  # type: ignore[arg-type]
     # an unknown theta has an unknown percentile
     sample = Norms(np.array([-1.0, 0.0, 1.0]))

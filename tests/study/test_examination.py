@@ -112,6 +112,7 @@ def test_trouble_is_found_and_named(code: str) -> None:
     assert finding is not None, codes(found)
     assert finding.n >= 1
     assert "; " in finding.text  # what is there, and what to do
+    assert not finding.text.startswith(("1 items", "1 respondents"))
 
 
 def test_a_wrong_vocabulary_stops_what_needs_a_grade() -> None:

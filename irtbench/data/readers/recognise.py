@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, Unpack, get_args
+from typing import Literal, Unpack
 
 import numpy as np
 import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.readers.long_table import OF_MODELS as MODELS
 from irtbench.data.readers.long_table import (
     LongTable,
@@ -84,8 +84,7 @@ def read(path: Paths, *, content: Content = "auto", **how: Unpack[ReadingOptions
     >>> irtbench.as_responses(found)
     <ResponseMatrix: 2 respondents x 2 items, 75% observed, 67% correct>
     """
-    if content not in get_args(Content):
-        raise InputError(f"content: expected one of {', '.join(get_args(Content))} but got {content}")
+    demand_choice("content", content, Content)
     graded = holds_responses(path, **how) if content == "auto" else content == "responses"
     return _Files(path, Wanted.of(how, want="response" if graded else "answer")).long_table()
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import name_first
 from irtbench.data.sparse_responses import trial_counts
 
@@ -38,8 +38,7 @@ OCCASIONS = (
 
 def demand_trials(trials: Trials, threshold: float | None) -> None:
     """Refuse a way to deal with trials that is not known, or a mean without a threshold."""
-    if trials not in get_args(Trials):
-        raise InputError(f"trials: expected one of {', '.join(get_args(Trials))} but got '{trials}'")
+    demand_choice("trials", trials, Trials)
     if trials == "mean" and threshold is None:
         raise InputError("trials: the mean of several responses needs a threshold (1 where mean >= threshold)")
 
