@@ -19,7 +19,7 @@ from scipy.special import expit, log_expit
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, numbered
-from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
+from irtbench.models.category_parameters import CategoryDerivatives
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
@@ -396,6 +396,12 @@ def simulate_responses(
     0 for none. Of items in categories 0, ..., m each is k of m. Respondents are named ``r1 ...`` unless
     ``respondent_ids`` is given.
 
+    Raises
+    ------
+    InputError
+        If ``missing`` lies outside [0, 1], there are fewer than one trial of every item, numbers of trials of another
+        shape, or several of items in categories.
+
     Examples
     --------
     >>> import numpy as np
@@ -408,10 +414,18 @@ def simulate_responses(
     2            r3    1.0    1.0
     """
     items = as_parameters(items, upper_asymptotes=True, categories=True)
-    if items.categories is not None:
-        return _in_categories(theta, items.categories, rng, missing, respondent_ids)
-    p = icc(theta, items)
+    if not 0 <= missing <= 1:
+        raise InputError(f"simulation: missing must be between 0 and 1 but got {missing:g}")
     each = np.asarray(trials)
+    if items.categories is not None:
+        if (each != 1).any():
+            raise InputError("simulation: items in categories are tried once; expected trials 1")
+        drawn = items.categories.draw(theta, rng=rng).astype(np.float64)
+        drawn[rng.random(drawn.shape) < missing] = np.nan
+        return ResponseMatrix(
+            drawn, _named(drawn, respondent_ids), items.item_ids, np.where(np.isnan(drawn), 0, items.categories.top)
+        )
+    p = icc(theta, items)
     if each.ndim and each.shape != p.shape:
         raise InputError(f"simulation: numbers of trials of shape {each.shape} for responses of {p.shape}")
     if (each < (0 if each.ndim else 1)).any():
@@ -421,20 +435,10 @@ def simulate_responses(
     values[np.broadcast_to(each == 0, p.shape)] = np.nan
     if missing > 0:
         values[rng.random(p.shape) < missing] = np.nan
-    ids = numbered("r", p.shape[0]) if respondent_ids is None else tuple(respondent_ids)
     tried = None if single else np.where(np.isnan(values), 0, trials)
-    return ResponseMatrix(values, ids, items.item_ids, tried)
+    return ResponseMatrix(values, _named(values, respondent_ids), items.item_ids, tried)
 
 
-def _in_categories(
-    theta: ArrayLike,
-    items: CategoryParameters,
-    rng: np.random.Generator,
-    missing: float,
-    respondent_ids: Sequence[str] | None,
-) -> ResponseMatrix:
-    """Responses to items in categories, k of m."""
-    drawn = items.draw(theta, rng=rng).astype(np.float64)
-    drawn[rng.random(drawn.shape) < missing] = np.nan
-    ids = numbered("r", len(drawn)) if respondent_ids is None else tuple(respondent_ids)
-    return ResponseMatrix(drawn, ids, items.item_ids, np.where(np.isnan(drawn), 0, items.top))
+def _named(values: NDArray[np.float64], respondent_ids: Sequence[str] | None) -> tuple[str, ...]:
+    """The respondents' names, r1, r2, ... unless given."""
+    return numbered("r", len(values)) if respondent_ids is None else tuple(respondent_ids)

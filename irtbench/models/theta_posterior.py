@@ -183,7 +183,7 @@ class Posterior:
         so that quantiles are those of the density, whatever the grid.
         """
         reached, last = np.cumsum(self.mass, axis=1), self.nodes.size - 1
-        if len(probabilities) < probabilities.shape[1]:
+        if 0 < len(probabilities) < probabilities.shape[1]:
             found = [np.searchsorted(row, each) for row, each in zip(reached, probabilities, strict=True)]
             cell = np.stack(found).clip(max=last)
         else:
@@ -325,6 +325,8 @@ def _extremes(items: ItemParameters) -> NDArray[np.float64]:
 def _refined(population: Quadrature, step: float, mass: NDArray[np.float64]) -> Quadrature:
     """Nodes at most so far apart where posteriors have mass; the population itself where its nodes are."""
     holding = population.nodes[(mass > TAIL).any(axis=0)]
+    if not holding.size:  # of nobody
+        return population
     return refine(population, step, within=(holding[0], holding[-1]))
 
 

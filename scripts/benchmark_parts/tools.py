@@ -147,7 +147,9 @@ class Irtbench:
             )
 
         def errors(fitted: FittedModel) -> StandardErrors:
-            scored = estimate_ability(responses.select_respondents(np.arange(size.n_respondents) < MOST_SCORED), fitted.items)
+            scored = estimate_ability(
+                responses.select_respondents(np.arange(size.n_respondents) < MOST_SCORED), fitted.items
+            )
             return StandardErrors(
                 fitted.items.standard_errors()["difficulty"], np.stack([scored.theta, scored.standard_error])
             )

@@ -8,6 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import irtbench
+from irtbench import InputError, simulate_responses
 from irtbench.models.curves import (
     Curve,
     by_ability,
@@ -228,3 +230,17 @@ def test_an_item_without_guessing_passes_its_gradient() -> None:
     row = row_at(z, torch.full((1,), -torch.inf, dtype=torch.float64))
     assert torch.autograd.grad((row.log_odds + row.log_q).sum(), z, retain_graph=True)[0].tolist() == [1.0, 0.5, 0.0]
     assert torch.autograd.grad(row.log_q.sum(), z)[0].tolist() == [0.0, -0.5, -1.0]
+
+
+@pytest.mark.parametrize("missing", [-0.1, 1.5])
+def test_a_share_missing_is_one(missing: float) -> None:
+    items = ItemParameters.from_difficulty([1.0], [0.0])
+    with pytest.raises(InputError, match="missing must be between 0 and 1"):
+        simulate_responses([0.0], items, rng=np.random.default_rng(1), missing=missing)
+
+
+def test_items_in_categories_are_tried_once() -> None:
+    grades = np.random.default_rng(2).integers(0, 3, (60, 3))
+    items = irtbench.fit_categories(grades, prior="weak").items.as_items()
+    with pytest.raises(InputError, match="items in categories are tried once"):
+        simulate_responses([0.0], items, rng=np.random.default_rng(1), trials=2)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaincinv, digamma, log_expit, logit, ndtri, polygamma
 
+import irtbench
 from irtbench import ItemParameters, Quadrature, icc
 from irtbench.models.theta_posterior import (
     Posterior,
@@ -122,3 +123,10 @@ def test_the_recursion_is_a_convolution_item_by_item(monkeypatch: pytest.MonkeyP
         np.testing.assert_allclose(found[node], expected, rtol=1e-12)
     np.testing.assert_array_equal(start, given)  # what is given is left as it was
     np.testing.assert_allclose(sum_score_distribution(p), found, rtol=1e-12)
+
+
+def test_of_no_respondents_there_is_no_posterior() -> None:
+    items, nobody = ItemParameters.from_difficulty([1.5] * 6, np.linspace(-1, 1, 6)), np.empty((0, 6))
+    scale = irtbench.Scale("all", items, irtbench.ItemTable.plain(items.item_ids))
+    assert irtbench.plausible_values(nobody, items, rng=np.random.default_rng(1)).shape == (0, 5)
+    assert irtbench.explain(scale, nobody).table().empty
