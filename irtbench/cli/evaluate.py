@@ -415,7 +415,8 @@ def human_bound(
 
 def runs_over_seeds(path: Path) -> list[dict[str, object]]:
     """Mean and standard deviation of each system's accuracy over its runs."""
-    from irtbench.data.readers.table import demand_filled, field_places, read_table, refuse_first, to_numbers
+    from irtbench.data.input_error import refuse_first
+    from irtbench.data.readers.table import demand_filled, field_places, read_table, to_numbers
 
     frame = read_table(path, ["system", "seed", "accuracy"])
     demand_filled(frame, path, "system")

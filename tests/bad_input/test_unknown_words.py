@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,11 +22,12 @@ ANSWERS = LONG.drop(columns="response").assign(answer=RNG.choice(["a", "b"], len
 FEATURES = irtbench.ItemFeatures(ITEMS.item_ids, ("length",), RNG.normal(size=(8, 1)))
 FIRST, SECOND = RNG.integers(0, 2, (2, 30)).astype(float)
 SCALE = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
+BANK = irtbench.ItemBank((SCALE,))
 ABLE = irtbench.estimate_ability(DATA, ITEMS)
 SECONDS = LONG.drop(columns="response").assign(seconds=1.0)
 ERRORS = np.full(8, 0.1)
 
-CALLS: dict[str, Callable[[str], object]] = {
+CALLS: dict[str, Callable[[Any], object]] = {
     "adjust": lambda word: adjust(np.array([0.1]), word),
     "item_fit missing": lambda word: irtbench.item_fit(GAPS, ITEMS, missing=word),
     "agreement empty": lambda word: irtbench.agreement(ANSWERS, empty=word),
@@ -60,7 +62,7 @@ CALLS: dict[str, Callable[[str], object]] = {
     "percentiles": lambda word: irtbench.percentiles(ABLE, norm=word),
     "link_scales": lambda word: irtbench.link_scales(ITEMS, ITEMS, method=word),
     "propagate": lambda word: irtbench.evaluation.propagate(np.eye(3), np.sum, interval=word),
-    "score_file": lambda word: irtbench.score_file(SCALE, Path("none.csv"), Path("out.csv"), layout=word),
+    "score_file": lambda word: irtbench.score_file(BANK, Path("none.csv"), Path("out.csv"), layout=word),
     "read": lambda word: irtbench.read(Path("none.csv"), content=word),
 }  # fmt: skip
 
