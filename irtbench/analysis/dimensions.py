@@ -89,7 +89,7 @@ def parallel_analysis(
     Raises
     ------
     InputError
-        As `tetrachoric`; or if fewer than 2 samples are asked for, or the percentile is not between 0 and 100.
+        As `tetrachoric`; or if fewer than 2 samples are asked for, or the percentile is not between 50 and 100.
 
     Examples
     --------
@@ -102,9 +102,9 @@ def parallel_analysis(
     <ParallelAnalysis: 1 ability, eigenvalues 3.23, 0.71, 0.65, ... of 6 items>
     """
     given = responses.wide() if isinstance(responses, CodedScores) else as_responses(responses)
-    if n_samples < 2 or not 0 < percentile < 100:
+    if n_samples < 2 or not 50 <= percentile < 100:
         raise InputError(
-            f"parallel analysis: expected at least 2 samples and a percentile between 0 and 100 "
+            f"parallel analysis: expected at least 2 samples and a percentile between 50 and 100 "
             f"but got {n_samples} and {percentile:g}"
         )
     observed, codes = polychoric(given) if isinstance(given, CodedScores) else tetrachoric(given), codes_of(given)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import demand_choice
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Drawn, counted, significant
@@ -150,7 +150,7 @@ def item_fit(
     Raises
     ------
     InputError
-        If the items differ or theta has another shape or is not finite.
+        If the items differ, theta has another shape or is not finite, or ``min_expected`` is negative.
 
     Warns
     -----
@@ -188,6 +188,8 @@ def item_fit(
             responses.correct, check_theta(theta, responses), items, over="respondents", trials=responses.trials
         )
     demand_choice("item fit: missing", missing, Missing)
+    if not min_expected >= 0:
+        raise InputError(f"item fit: min_expected: expected 0 or more but got {min_expected:g}")
     by_sums = responses.trials is None and (responses.is_complete or missing == "groups")
     parts = _parts(items.n_items)
     each = []

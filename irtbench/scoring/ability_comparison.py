@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import positions_of
 from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
@@ -187,8 +187,8 @@ def compare_abilities(
     Raises
     ------
     InputError
-        If there are fewer than two systems, an item answered has no covariance, or a norm sample is wanted and there
-        is none.
+        If there are fewer than two systems, an item answered has no covariance, a norm sample is wanted and there is
+        none, ``level`` lies outside (0, 1), or nothing is to be drawn.
 
     Examples
     --------
@@ -209,6 +209,9 @@ def compare_abilities(
     responses, _ = responses_and_items(responses, scale.items, categories=True)
     if responses.n_respondents < 2:
         raise InputError(f"comparison: expected at least two systems but got {responses.n_respondents}")
+    demand_share("comparison: level", level)
+    if n_draws < 1 or n_item_draws < 0:
+        raise InputError(f"comparison: {n_draws} draws, {n_item_draws} of the items; expected 1 or more, and 0 or more")
     if norm != "normal" and scale.norms is None:
         raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
     own = own_responses(scale.items.item_ids, responses)

@@ -16,6 +16,7 @@ from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import shows_fields, with_keywords
 from irtbench.data.given import ResponsesLike, as_responses
+from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.items import UnknownItems
 from irtbench.data.responses import ResponseMatrix, demand_single
 from irtbench.data.shown import Shown, counted
@@ -200,6 +201,11 @@ def plausible_values(
     item_rng
         The random numbers of these items, where others are drawn for with the same; None for `rng`.
 
+    Raises
+    ------
+    InputError
+        If there are fewer than one value of each, or than no draws of the items.
+
     Examples
     --------
     >>> import numpy as np
@@ -212,6 +218,10 @@ def plausible_values(
     ((300, 5), array([1. , 1.1, 1. , 1. , 1. ]))
     """
     responses, items = responses_and_items(responses, items, categories=True)
+    if n_values < 1 or n_item_draws < 0:
+        raise InputError(
+            f"plausible values: {n_values}, and {n_item_draws} draws of items; expected 1 or more, 0 or more"
+        )
     if n_item_draws == 0:
         return ability_posterior(responses, items, quadrature=quadrature).draw(n_values, rng=rng)
     each, extra = divmod(n_values, n_item_draws)
@@ -321,6 +331,11 @@ def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float =
     n_levels
         Parts of the items by difficulty.
 
+    Raises
+    ------
+    InputError
+        If there are several trials of an item, ``surprising_below`` lies outside (0, 1), or there is no level.
+
     Examples
     --------
     >>> import numpy as np
@@ -339,6 +354,9 @@ def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float =
     """
     responses = as_responses(responses, item_ids=scale.items.item_ids)
     demand_single(responses, "an explanation of surprises")
+    demand_share("explanation: surprising_below", surprising_below)
+    if n_levels < 1:
+        raise InputError(f"explanation: expected at least one level but got {n_levels}")
     own = own_responses(scale.items.item_ids, responses)
     items = scale.items.select(own.item_ids)
     posterior = posterior_of(own.values, items, scale.population or STANDARD_NORMAL)

@@ -1,4 +1,4 @@
-"""A word that is none of a parameter's choices is refused by what takes one; it is not taken for another."""
+"""A word or a number that is none of a parameter's choices is refused; it is not taken for another."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -71,3 +71,20 @@ CALLS: dict[str, Callable[[Any], object]] = {
 def test_a_word_of_another_name_is_refused(call: str) -> None:
     with pytest.raises(irtbench.InputError, match=r"expected .*other_word|other_word.*expected"):
         CALLS[call]("other_word")
+
+
+NUMBERS: dict[str, Callable[[], object]] = {
+    "level": lambda: irtbench.compare_abilities(SCALE, DATA.values[:2], rng=RNG, n_item_draws=0, level=95),
+    "draws": lambda: irtbench.compare_abilities(SCALE, DATA.values[:2], rng=RNG, n_item_draws=0, n_draws=0),
+    "surprising_below": lambda: irtbench.explain(SCALE, DATA.values[:2], surprising_below=10),
+    "level but got 0": lambda: irtbench.explain(SCALE, DATA.values[:2], n_levels=0),
+    "min_expected": lambda: irtbench.item_fit(DATA, ITEMS, min_expected=float("nan")),
+    "percentile": lambda: irtbench.parallel_analysis(DATA, rng=RNG, percentile=0.95),
+    "plausible values": lambda: irtbench.plausible_values(DATA, ITEMS, rng=RNG, n_values=0),
+}
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_a_number_out_of_range_is_refused(what: str) -> None:
+    with pytest.raises(irtbench.InputError, match=what):
+        NUMBERS[what]()
