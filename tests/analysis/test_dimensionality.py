@@ -147,7 +147,7 @@ def test_wrong_input_is_named() -> None:
     apart = np.array([[1, np.nan], [0, np.nan], [np.nan, 1], [np.nan, 0.0]])
     with pytest.raises(InputError, match=r"nobody answered both item1 and item2 \(1 such pairs\)"):
         tetrachoric(apart)
-    with pytest.raises(InputError, match="at least 2 samples and a percentile between 0 and 100 but got 1 and 95"):
+    with pytest.raises(InputError, match="at least 2 samples and a percentile between 50 and 100 but got 1 and 95"):
         parallel_analysis(one_factor_a_label(1, 4, n=50, seed=0), rng=rng, n_samples=1)
     with pytest.raises(InputError, match="2 labels for 3 factors"):
         rotate_to_labels(np.ones((4, 3)), list("wxyz"), ["a", "a", "b", "b"])
