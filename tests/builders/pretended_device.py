@@ -114,6 +114,8 @@ class MadeThere(TorchFunctionMode):
             return function(*args, **kwargs).to(place)
         if function is torch.Tensor.tolist and isinstance(args[0], Elsewhere):
             return args[0].held.tolist()  # which torch refuses of a class of ours, and not of a GPU
+        if function is torch.Tensor.cpu and isinstance(args[0], Elsewhere) and args[0].held.layout != torch.strided:
+            return args[0].held
         if function is torch.Tensor.to_dense and isinstance(args[0], Elsewhere):
             return Elsewhere(args[0].held.to_dense())
         if function is torch.Tensor.matmul and isinstance(args[0], Elsewhere) and args[0].dim() == 1 < args[1].dim():
