@@ -132,18 +132,12 @@ def linear_logistic_test(
     responses = as_responses(responses)
     given = features if isinstance(features, ItemFeatures) else ItemFeatures.from_frame(features)
     own = given.select(responses.item_ids)
-    design = with_intercept(own.values)
-    n_items, n_terms = design.shape
-    if n_terms >= n_items or np.linalg.matrix_rank(design) < n_terms:
-        raise InputError(
-            f"lltm: {len(own.names)} features of {n_items} items determine each other, or are as many; "
-            "expected fewer, none a sum of others"
-        )
+    design = _design(own)
     rasch = fit_model(responses, kind="rasch", **keywords)
     found, errors = _constrained(responses, design, rasch.settings)
     sd, *effects = found.items.matrix[0].tolist()
     effect, reach = np.array(effects), float(ndtri((1 + level) / 2)) * errors[1:]
-    x2, df = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0), n_items - n_terms
+    x2, df = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0), design.shape[0] - design.shape[1]
     return LinearLogisticTest(
         terms=("intercept", *own.names), effect=effect, se=errors[1:], lower=effect - reach, upper=effect + reach,
         ability_sd=sd, se_ability_sd=float(errors[0]), log_likelihood=found.log_likelihood,
@@ -151,6 +145,18 @@ def linear_logistic_test(
         correlation=float(np.corrcoef(design @ effect, rasch.items.difficulty)[0, 1]),
         converged=found.status.converged and rasch.converged, rasch=rasch,
     )  # fmt: skip
+
+
+def _design(features: ItemFeatures) -> NDArray[np.float64]:
+    """The features and an intercept, which do not determine each other, shape (n_items, n_terms)."""
+    design = with_intercept(features.values)
+    n_items, n_terms = design.shape
+    if n_terms >= n_items or np.linalg.matrix_rank(design) < n_terms:
+        raise InputError(
+            f"lltm: {len(features.names)} features of {n_items} items determine each other, or are as many; "
+            "expected fewer, none a sum of others"
+        )
+    return design
 
 
 def _constrained(

@@ -219,9 +219,7 @@ def plausible_values(
     """
     responses, items = responses_and_items(responses, items, categories=True)
     if n_values < 1 or n_item_draws < 0:
-        raise InputError(
-            f"plausible values: {n_values}, and {n_item_draws} draws of items; expected 1 or more, 0 or more"
-        )
+        raise InputError("plausible values: expected at least one of each, and none or more draws of the items")
     if n_item_draws == 0:
         return ability_posterior(responses, items, quadrature=quadrature).draw(n_values, rng=rng)
     each, extra = divmod(n_values, n_item_draws)
