@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from torch import Tensor
 
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
@@ -82,16 +82,16 @@ def unlinked(problem: Problem) -> tuple[str, ...]:
     rows = problem.rows
     if rows.complete:
         return ()
-    known = ~problem.free[: rows.n_items].any(dim=1).cpu().numpy()
-    block = np.where(known, np.argmax(known), np.arange(rows.n_items))
+    known = ~problem.free[: rows.n_items].any(dim=1).cpu()
+    block = torch.where(known, known.int().argmax(), torch.arange(rows.n_items))
     for batch in problem.batches():
         block = linked(block, batch)
         if not block.any():
             break
     if processes_of(rows) is not None:
-        (ties,) = total(rows, torch.nn.functional.one_hot(torch.from_numpy(block), len(block)))
-        block = connected_components(ties.numpy(), directed=False)[1]
-    sizes = sorted(np.unique(block, return_counts=True)[1].tolist(), reverse=True)
+        (ties,) = total(rows, torch.nn.functional.one_hot(block, len(block)))
+        block = torch.from_numpy(connected_components(ties.numpy(), directed=False)[1])
+    sizes = sorted(block.unique(return_counts=True)[1].tolist(), reverse=True)
     if len(sizes) == 1:
         return ()
     return (
@@ -101,16 +101,18 @@ def unlinked(problem: Problem) -> tuple[str, ...]:
     )
 
 
-def linked(block: NDArray[np.int64], batch: Batch) -> NDArray[np.int64]:
+def linked(block: Tensor, batch: Batch) -> Tensor:
     """The first item of each item's block when these respondents tie theirs together, shape (n_items,)."""
     assert batch.observed is not None
-    respondent, item = batch.observed.cpu().to_sparse_coo().indices().numpy()
-    ends = respondent, len(batch) + block[item]
-    ties = sparse.coo_array((np.ones(len(item)), ends), shape=(len(batch) + len(block),) * 2)
-    block = connected_components(ties, directed=False)[1][len(batch) + block]
-    _, first, of_block = np.unique(block, return_index=True, return_inverse=True)
-    firsts: NDArray[np.int64] = first[of_block]
-    return firsts
+    respondent, item = batch.observed.cpu().to_sparse_coo().indices()
+    while True:
+        first = block.new_full((len(batch),), len(block)).scatter_reduce(0, respondent, block[item], "amin")
+        tied = block.scatter_reduce(0, item, first[respondent], "amin")
+        moved = block.scatter_reduce(0, block, tied, "amin")[block]
+        moved = moved[moved]
+        if torch.equal(moved, block):
+            return block
+        block = moved
 
 
 def not_identified(
