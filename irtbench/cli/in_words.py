@@ -12,6 +12,7 @@ import irtbench
 from irtbench.cli.declared import Run
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 
 MOMENTS = ("mean", "sd")
 ANCHORS_IN_WORDS = {
@@ -61,7 +62,7 @@ def fit_in_words(
         and f"up to {most_trials} trials of an item: k right of n, independent given ability; --trials "
         "takes one response each instead",
         *(f"left out: item {item['item_id']} ({item['reason']})" for item in found["items_left_out"]),
-        bool(idle) and f"left out: {len(idle)} respondents without a response to these items",
+        bool(idle) and f"left out: {counted(len(idle), 'respondent')} without a response to these items",
         results.scale is not None and found["converged"] and next_command("score", run.folder / "bank.json", "NEW.csv"),
     ]
 

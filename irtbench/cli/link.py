@@ -19,6 +19,7 @@ from irtbench.cli.options import PriorItems, Reading, chosen_scale, item_priors,
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.place import file_hash
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 
 Method = Literal["mean-mean", "mean-sigma", "haebara", "stocking-lord"]
 ModelOfNew = Literal["2pl", "3pl", "grm", "gpcm", "pcm", "nominal"]
@@ -287,7 +288,7 @@ def extended(
             shown.drop(columns=["model", "se_guessing", "se_intercept", "categories"], errors="ignore"),
             rest="bank.json",
         ),
-        f"{len(items)} items added by {len(anchors)} anchors; these people on the old scale: mean "
+        f"{counted(len(items), 'item')} added by {counted(len(anchors), 'anchor')}; these people on the old scale: mean "
         f"{about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
         f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}",
         bool(released) and f"drifted and no anchors: {name_first(released)}",

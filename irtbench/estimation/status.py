@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Shown
+from irtbench.data.shown import Shown, counted
 
 ABILITIES_AND_PRIOR = "abilities and prior"  # what is learnt where the items are integrated out
 
@@ -201,7 +201,7 @@ def words_of_stop(status: Status, instead: str = "") -> str:
                 "respondents, or items, of other levels too"
             )
         case Stop.AT_BOUND if status.steep:
-            who = name_first(status.steep_items) if status.steep_items else f"{len(status.steep)} items"
+            who = name_first(status.steep_items) if status.steep_items else counted(len(status.steep), "item")
             plural = len(status.steep) > 1
             return (
                 f"{who}: the slope{'s grow' if plural else ' grows'} without end, for the likelihood is highest where "
@@ -210,7 +210,7 @@ def words_of_stop(status: Status, instead: str = "") -> str:
                 + (instead or "take --prior weak (with fewer respondents than items --prior hierarchical)")
             )
         case Stop.AT_BOUND:
-            who = name_first(status.guessing_at_bound_items) or f"{len(status.guessing_at_bound)} items"
+            who = name_first(status.guessing_at_bound_items) or counted(len(status.guessing_at_bound), "item")
             return (
                 f"guessing of {who} is at its bound 0 or 1; take --prior weak, or --model "
                 "2pl for these items (--by-item)"

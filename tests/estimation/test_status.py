@@ -34,7 +34,7 @@ def test_items_that_run_away_are_named_five_at_most() -> None:
     assert text.startswith("item i0 (9 of 10 right), ")
     assert "and 2 more: the slopes grow without end" in text
     assert "--prior hierarchical" in text
-    assert str(Status(Stop.AT_BOUND, 7, steep=(3,))).startswith("1 items: the slope grows without end")
+    assert str(Status(Stop.AT_BOUND, 7, steep=(3,))).startswith("1 item: the slope grows without end")
 
 
 @pytest.mark.parametrize("kind", ["rasch", "1pl"])
