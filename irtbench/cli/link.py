@@ -288,8 +288,8 @@ def extended(
             shown.drop(columns=["model", "se_guessing", "se_intercept", "categories"], errors="ignore"),
             rest="bank.json",
         ),
-        f"{counted(len(items), 'item')} added by {counted(len(anchors), 'anchor')}; these people on the old scale: mean "
-        f"{about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
+        f"{counted(len(items), 'item')} added by {counted(len(anchors), 'anchor')}; these people on the old scale: "
+        f"mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
         f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}",
         bool(released) and f"drifted and no anchors: {name_first(released)}",
     ]
