@@ -124,9 +124,7 @@ def join_respondents(frame: pd.DataFrame, path: str | Path, left_out: Counter[st
         table[key].tolist(), f"file {path}, column {key}: names", expected="; expected one row a respondent that counts"
     )
     if unknown and not of_prolific:
-        warnings.warn(
-            f"file {path}: not in it are {len(unknown)} of the respondents: {name_first(unknown)}", stacklevel=2
-        )
+        warnings.warn(f"file {path}: no row for respondent {name_first(unknown)}", stacklevel=2)
     own = table.set_index(key)
     new = {name: frame["respondent_id"].map(own[name]) for name in own.columns if name not in frame.columns}
     return frame.assign(**new)
