@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 RIGHT_OR_WRONG = get_args(ModelKind)
 #: Fields of `FitSettings` that go with items in categories too.
 OF_BOTH = ("population", "prior_slope", "prior_intercept", "prior_guessing", "device")
+#: Those that go with several abilities too.
+OF_SEVERAL = ("prior_guessing", "device")
 
 
 def model_names() -> list[str]:
@@ -136,7 +138,7 @@ class MoreThanOneAbility:
             "--dispersion", help="Of trials more alike than independent ones: one dispersion, or one by item."
         ),
     ] = None
-    factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; several with 2pl, grm, gpcm.")] = 1
+    factors: Annotated[int, typer.Option("--factors", min=1, help="Abilities; several with any model but nominal.")] = 1
     pattern: Annotated[
         Path | None,
         typer.Option(
@@ -356,7 +358,7 @@ class Asked:
         wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
         if wrong := [*wrong, *options_given(self.single), *(["--dispersion"] if self.more.dispersion else [])]:
             raise irtbench.InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
-        plain = all(value == getattr(usual, name) for name, value in both.items() if name != "device")
+        plain = all(value == getattr(usual, name) for name, value in both.items() if name not in OF_SEVERAL)
         self.demand_one(changed=not plain or which.prior not in ("auto", "none") or which.constraints is not None)
         return irtbench.study.fitted_scale.InCategories(
             model=which.model, levels=levels_of(which.levels), prior=which.prior, settings=both,
@@ -372,8 +374,9 @@ class Asked:
             {} if self.single.by_item is None else irtbench.models.parameter_table.read_models(self.single.by_item)
         )
         own = self.settings(kind=self.which.model, prior=chosen, by_item=by_item)
-        of_several = own.kind if own.has_common_slope and self.more.dispersion is None else "2pl"
-        self.demand_one(changed=own != FitSettings(kind=of_several, device=own.device))
+        kind = "2pl" if self.more.dispersion is not None else own.kind
+        guessing = own.prior_guessing if kind == own.kind else None
+        self.demand_one(changed=own != FitSettings(kind=kind, device=own.device, prior_guessing=guessing))
         common |= {"settings": own, "anchors": self.people.scale(categories=False)}
         if self.more.dispersion is not None:
             return irtbench.study.fitted_scale.ScatteredTrials(**common, dispersion=self.more.dispersion)
@@ -402,7 +405,7 @@ class Asked:
                 "--item-table and --specific-slopes are of testlets: expected --testlets COLUMN":
                 not testlets and (more.item_table is not None or more.specific_slopes != "free"),
                 "--card: several abilities have no bank that it could go into": card and (several or testlets),
-                "--factors: expected no guessing, prior, anchors or estimated population with several abilities":
+                "--factors: expected no fixed guessing, prior of slopes, anchors or other population with it":
                 several and changed,
                 "--prior-items: go with rasch, 1pl, 2pl or 3pl, without factors or testlets":
                 self.single.prior_items is not None and (several or testlets),
@@ -410,7 +413,7 @@ class Asked:
                 groups and (several or testlets or anchors),
                 "--dispersion: goes with the 2pl without factors, groups, testlets, prior, anchors or card":
                 more.dispersion is not None and (several or changed or groups or testlets or card),
-                "--testlets: expected no guessing, factors, prior, anchors or estimated population with it":
+                "--testlets: expected no fixed guessing, factors, prior of slopes, anchors or other population with it":
                 testlets and (several or changed),
             }
         )  # fmt: skip

@@ -203,6 +203,7 @@ def fit_bifactor(
     models: Models = "2pl",
     levels: Levels = None,
     specific_slopes: SpecificSlopes = "free",
+    prior_guessing: str | None = None,
     tolerance: float = 1e-5,
     max_steps: int = 1000,
     standard_errors: bool = True,
@@ -229,7 +230,7 @@ def fit_bifactor(
     testlets
         The testlet of each item: a mapping from item to testlet, in which items in none are left out, or a sequence
         with a name or None for each item.
-    models, levels
+    models, levels, prior_guessing
         As for `fit_factors`.
     specific_slopes
         Whether each item has a specific slope of its own, or the items of a testlet have the same.
@@ -270,7 +271,7 @@ def fit_bifactor(
     (0.6, 0.7)
     """
     demand_choice("testlets: specific_slopes", specific_slopes, SpecificSlopes)
-    answers = Answers.of(responses, models, levels)
+    answers = Answers.of(responses, models, levels, prior_guessing)
     names, single = groups_of_items(answers.given.item_ids, testlets)
     equal = specific_slopes == "equal" or answers.one_slope
     with fenced(seed), torch.no_grad():

@@ -49,7 +49,7 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.priors import Priors
+from irtbench.models.priors import FLAT, Priors
 from irtbench.models.pyro_model.tensors import ItemTensors
 
 ONE_ABILITY_TOLERANCE = 1e-5  # of `fit_model`
@@ -89,6 +89,8 @@ class SeveralAbilities(InformationCriteria, ABC):
         What to add to the log-likelihood for that of the numbers right of several trials; 0 without trials.
     one_slope, rating_scale
         Whether all items have one slope on each ability, and the same distances between steps.
+    priors
+        Of asymptotes, which alone have any.
     n_shared
         How many parameters fewer there are than the items' own, because items share some.
     """
@@ -109,6 +111,7 @@ class SeveralAbilities(InformationCriteria, ABC):
     log_binomial_coefficients: float = 0.0
     one_slope: bool = False
     rating_scale: bool = False
+    priors: Priors = FLAT
     n_shared: int = 0
 
     @property
@@ -120,7 +123,7 @@ class SeveralAbilities(InformationCriteria, ABC):
     def right_or_wrong(self) -> bool:
         """Whether every item is a 2PL of right (1) and wrong (0)."""
         two = all(tuple(own) == RIGHT_OR_WRONG for own in self.categories)
-        return two and all(isinstance(model, Logistic) for model in self.models)
+        return two and all(model == Logistic() for model in self.models)
 
     @property
     def loadings(self) -> NDArray[np.float64]:
@@ -208,7 +211,7 @@ class SeveralAbilities(InformationCriteria, ABC):
             "model": model if self.right_or_wrong or model == "bifactor" else of_items.pop("models"),
             **of_items,
             **what,
-            "prior": Priors.named("none").describe(),
+            "prior": self.priors.describe(),
             "converged": self.converged,
             "stopped_because": self.stopped_because,
             "steps": self.steps,
@@ -227,7 +230,7 @@ class SeveralAbilities(InformationCriteria, ABC):
             matrix = as_responses(given, item_ids=self.item_ids).select_items(self.item_ids)
             return Answers(matrix, self.models, self.one_slope)
         scores = coded(given, self.item_ids, self.categories)
-        return Answers(scores, self.models, self.one_slope, self.rating_scale)
+        return Answers(scores, self.models, self.one_slope, self.rating_scale, self.priors)
 
     def tensors(self, problem: Problem, axes: NDArray[np.intp], items: NDArray[np.intp]) -> ItemTensors:
         """Some of the items with their slopes on some of the axes, as the problem has them."""
@@ -366,6 +369,7 @@ def fit_factors(
     models: Models = "2pl",
     levels: Levels = None,
     zero_loadings: NDArray[np.bool_] | None = None,
+    prior_guessing: str | None = None,
     seed: int = 0,
     tolerance: float = 1e-3,
     max_steps: int = 1000,
@@ -389,13 +393,15 @@ def fit_factors(
     n_factors
         Number of abilities, independent of each other.
     models
-        ``2pl`` of right and wrong, ``grm`` or ``gpcm`` of categories, or an `ItemModel` of your own of several
-        abilities; or one for each item by its name. ``rasch`` (or ``1pl``) and ``pcm`` have one slope on each ability,
-        the standard deviation of that in logits, and go with a pattern.
+        ``2pl``, ``3pl`` or ``4pl`` of right and wrong, ``grm`` or ``gpcm`` of categories, or an `ItemModel` of your own
+        of several abilities; or one for each item by its name. ``rasch`` (or ``1pl``) and ``pcm`` have one slope on
+        each ability, the standard deviation of that in logits, and go with a pattern.
     levels
         Labels in their order, as in `fit_categories`; None where responses are numbers.
     zero_loadings
         Where slopes are fixed at zero, shape (n_items, n_factors); None for an exploratory model.
+    prior_guessing
+        Of the 3PL, as in `FitSettings`; None for ``beta:5,15``.
     seed
         Of the quasi-Monte Carlo points.
     tolerance, max_steps
@@ -426,7 +432,7 @@ def fit_factors(
     0   item1     1.33       0.62
     1   item2     2.64       0.84
     """
-    answers = Answers.of(responses, models, levels)
+    answers = Answers.of(responses, models, levels, prior_guessing)
     n_items = answers.given.n_items
     zero_loadings = checked_pattern(n_items, n_factors, zero_loadings)
     blocks = independent_blocks(n_items, n_factors, zero_loadings)

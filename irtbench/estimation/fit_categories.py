@@ -42,6 +42,7 @@ from irtbench.estimation.settings import (
     WORDS,
     FitKeywordsOfAnyModel,
     FitSettings,
+    ModelKind,
     fit_settings,
     kind_with,
 )
@@ -446,11 +447,7 @@ def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywo
     InputError
         If guessing has no prior, or settings are of right and wrong alone.
     """
-    lower, upper = (
-        any(isinstance(model, Logistic) and getattr(model, name) for model in models) for name in ("lower", "upper")
-    )
-    given = settings or FitSettings()
-    kind = kind_with(lower=lower, upper=upper)
+    given, kind = settings or FitSettings(), kind_of(models)
     words: dict[str, Any] = {"prior": given.prior or "none", **keywords, "kind": kind}
     if kind != "2pl" and words["prior"] == "none" and words.get("prior_guessing", given.prior_guessing) is None:
         raise InputError(
@@ -461,6 +458,12 @@ def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywo
         if getattr(found, name) != usual:
             raise InputError(f"fit: {name} goes with right and wrong; expected none of it with items in categories")
     return found
+
+
+def kind_of(models: Sequence[ItemModel]) -> ModelKind:
+    """The model of right and wrong that has the asymptotes of all of these."""
+    logistic = [model for model in models if isinstance(model, Logistic)]
+    return kind_with(lower=any(model.lower for model in logistic), upper=any(model.upper for model in logistic))
 
 
 def with_slopes_of_1(items: CategoryParameters) -> tuple[CategoryParameters, NormalMoments]:

@@ -289,3 +289,6 @@ class Priors:
             parts.append(self.upper.describe("u"))
         own = self.name == "none" and (self.slope, self.intercept, self.difficulty) != (None, None, {})
         return f"{'own' if own else self.name}: " + ", ".join(parts)
+
+
+FLAT = Priors("none")  # of marginal maximum likelihood

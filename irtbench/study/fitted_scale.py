@@ -106,8 +106,8 @@ class SeveralAbilities:
                 raise InputError(f"{self.pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
             n_factors = zero_loadings.shape[1]
         fitted = fit_factors(
-            data, n_factors, models=models, levels=of.levels or None, zero_loadings=zero_loadings, seed=of.seed,
-            device=of.device,
+            data, n_factors, models=models, levels=of.levels or None, zero_loadings=zero_loadings,
+            prior_guessing=of.prior_guessing, seed=of.seed, device=of.device,
         )  # fmt: skip
         scores = factor_scores(fitted, data, seed=of.seed, device=of.device)
         found = fitted.summary() | {"seed": of.seed}
@@ -129,7 +129,7 @@ class Testlets:
 
         fitted = fit_bifactor(
             data, self.testlets, models=models, levels=of.levels or None, specific_slopes=self.specific_slopes,
-            seed=of.seed, device=of.device,
+            prior_guessing=of.prior_guessing, seed=of.seed, device=of.device,
         )  # fmt: skip
         effect = effect_of_testlets(data, fitted, seed=of.seed, device=of.device)
         words = effect.in_words()
@@ -182,6 +182,11 @@ class RightOrWrong(Fit):
     def device(self) -> Device:
         """Where to compute."""
         return self.settings.device
+
+    @property
+    def prior_guessing(self) -> str | None:
+        """As in `FitSettings`."""
+        return self.settings.prior_guessing
 
     @property
     def items_named(self) -> Mapping[str, Any]:
@@ -328,6 +333,11 @@ class InCategories(Fit):
         """Where to compute."""
         device: Device = self.settings.get("device", "auto")
         return device
+
+    @property
+    def prior_guessing(self) -> str | None:
+        """As in `FitSettings`."""
+        return self.settings.get("prior_guessing")
 
     @property
     def items_named(self) -> Mapping[str, Any]:

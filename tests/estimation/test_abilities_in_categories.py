@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from builders.by_hand import counts_of, demand_a_maximum, with_testlets, with_two_abilities
+from builders.by_hand import counts_of, demand_a_maximum, of_logit, with_testlets, with_two_abilities
 from irtbench import ResponseMatrix
 from irtbench.data.input_error import InputError
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+from irtbench.models.priors import GuessingPrior
 
 Fitted = FactorModel | BifactorModel
 TESTLETS = ["a", "a", "a", "b", "b", "b", None]
@@ -72,11 +73,13 @@ def design(fitted: Fitted, model: str) -> NDArray[np.float64]:
     [
         (False, "2pl", 0.2),
         (False, "2pl, trials", 0.0),
+        (False, "3pl", 0.1),
         (False, "grm", 0.0),
         (False, "gpcm", 0.2),
         (False, "1pl", 0.1),
         (False, "pcm", 0.1),
         (True, "2pl, equal", 0.1),
+        (True, "4pl, equal", 0.0),
         (True, "grm", 0.2),
         (True, "gpcm", 0.0),
         (True, "rasch", 0.1),
@@ -86,10 +89,11 @@ def design(fitted: Fitted, model: str) -> NDArray[np.float64]:
 )
 def test_the_likelihood_and_its_hessian_are_those_by_hand(testlets: bool, model: str, missing: float) -> None:
     """And the estimates its maximum: each item's slopes, or one on each ability, which items share."""
-    n, seed = (400, 1) if model in ("2pl", "grm", "gpcm") else (150, 6)  # all slopes free are steep of few
+    free = {"2pl": 400, "3pl": 1000, "4pl, equal": 400, "grm": 400, "gpcm": 400}  # all slopes free are steep of few
+    n, seed = (free[model], 1) if model in free else (150, 6)
     grades = (of_testlets if testlets else of_two_abilities)(n, seed=seed, missing=missing)[0]
     kind, _, how = model.partition(", ")
-    right = kind in ("2pl", "1pl", "rasch")
+    right = kind in ("2pl", "3pl", "4pl", "1pl", "rasch")
     given: Any = np.where(np.isnan(grades), np.nan, grades > 1) if right else grades
     given = given[~np.isnan(given).all(axis=1)]
     counts = counts_of(given)
@@ -113,19 +117,26 @@ def test_the_likelihood_and_its_hessian_are_those_by_hand(testlets: bool, model:
     errors = np.sqrt(np.diagonal(fitted.covariance, axis1=1, axis2=2)).flatten()
     matrix, values = torch.from_numpy(whole), torch.from_numpy(x[alone])
     np.testing.assert_allclose(whole @ x[alone], x, atol=1e-9)
+    fixed = {"3pl": [1.0], "4pl": []}.get(kind, [0.0, 1.0] if right else [])
     kind = "logistic" if right else "grm" if kind == "grm" else "gpcm"
-    asymptotes = torch.tensor([[0.0, 1.0]] if right else [[]], dtype=torch.float64).expand(len(fitted.slopes), -1)
+    asymptotes = torch.tensor([fixed], dtype=torch.float64).expand(len(fitted.slopes), -1)
 
     def log_likelihood(values: Tensor) -> Tensor:
         own = torch.cat([(matrix @ values).view(len(fitted.slopes), -1), asymptotes], dim=1)
         return with_testlets(kind, counts, own, TESTLETS) if testlets else with_two_abilities(kind, counts, own)
+
+    def log_posterior(values: Tensor) -> Tensor:
+        of_asymptotes = (matrix @ values).view(len(fitted.slopes), -1).T[3 if right else 99 :]
+        priors = GuessingPrior("beta", 5, 15), GuessingPrior("beta", 19, 1)
+        each = [of_logit(own, prior).sum() for own, prior in zip(of_asymptotes, priors, strict=False)]
+        return log_likelihood(values) + sum(each)
 
     # nodes without mass are left out of a lattice, 1e-7 a response at most: the error that the fit reports
     assert fitted.integration_error < 2e-7
     error = 1.05 * fitted.integration_error * float(counts.sum()) + 1e-6
     assert fitted.log_likelihood == pytest.approx(float(log_likelihood(values)), abs=error)
     # of several abilities standard errors are on nodes further apart than the log-likelihood
-    demand_a_maximum(log_likelihood, values, errors[alone], within=0.02, rtol=1e-4 if testlets else 2e-3)
+    demand_a_maximum(log_posterior, values, errors[alone], within=0.02, rtol=1e-4 if testlets else 2e-3)
 
 
 def test_labels_long_tables_and_blocks_give_the_same_fit() -> None:

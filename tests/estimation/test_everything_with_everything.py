@@ -30,11 +30,7 @@ IN_CATEGORIES = ("grm", "gpcm", "nominal")
 N = 400  # respondents
 #: Where an option does not go with a model: the first words of the refusal.
 REFUSED = {
-    **{
-        (option, model): f"models: {model} is of one ability"
-        for option in ("several abilities", "testlets")
-        for model in ("3pl", "4pl", "nominal")
-    },
+    **{(option, "nominal"): "models: nominal is of one ability" for option in ("several abilities", "testlets")},
     ("prior hierarchical", "rasch"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "1pl"): "prior hierarchical is one of slopes",
     ("prior hierarchical", "4pl"): "prior hierarchical does not go with a 4pl",

@@ -262,4 +262,5 @@ def off_the_saddle(abilities: Abilities, items: ItemTensors, found: Curvature) -
     direction = abilities.along(found.directions[:, 0])
     direction = direction / direction.abs().max()
     tried = [moved(items, sign * stride * direction) for stride in STRIDES for sign in (-1.0, 1.0)]
-    return max(tried, key=abilities.problem.in_float64().log_likelihood)
+    problem = abilities.problem.in_float64()
+    return max(tried, key=lambda items: problem.log_likelihood(items) + float(problem.prior.log_density(items)))

@@ -13,23 +13,25 @@ from numpy.typing import NDArray
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.long_table import LongTable
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.fit import check_estimable
-from irtbench.estimation.fit_categories import Models, ScoresLike, check_categories, models_of
+from irtbench.estimation.fit_categories import Models, ScoresLike, check_categories, kind_of, models_of
 from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
 from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.settings import FitSettings
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
+from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_models.partial_credit import Nominal
-from irtbench.models.priors import Priors
+from irtbench.models.priors import FLAT, Priors
 from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.rows import ResponseRows, encode_responses, scores_on_device
 
 RIGHT_OR_WRONG = (0, 1)
-SEVERAL = ("2pl", "grm", "gpcm")  # models that go with several abilities, by name
+SEVERAL = tuple(name for name in MODELS if name != "nominal")  # models that go with several abilities
 #: Models of one slope on each ability: those whose slopes are made equal.
 ONE_SLOPE = {"rasch": "2pl", "1pl": "2pl", "pcm": "gpcm", "rsm": "gpcm"}
 #: Responses, right or wrong or in categories, in any form that `fit_factors` takes.
@@ -41,37 +43,40 @@ class Answers:
     """Responses, right or wrong or in categories, and the models of their items.
 
     `one_slope` is whether all items have one slope on each ability, and `rating_scale` whether they also have the same
-    distances between steps.
+    distances between steps; `priors` are those of asymptotes.
     """
 
     given: ResponseMatrix | CodedScores
     models: tuple[ItemModel, ...]
     one_slope: bool = False
     rating_scale: bool = False
+    priors: Priors = FLAT
 
     @classmethod
-    def of(cls, responses: ResponsesOrScores, models: Models, levels: Levels = None) -> Answers:
+    def of(
+        cls, responses: ResponsesOrScores, models: Models, levels: Levels = None, prior_guessing: str | None = None
+    ) -> Answers:
         """Responses that determine the parameters of these models, see `fit_factors` for the errors."""
         if isinstance(responses, Answers):
             return responses
         one_slope, rating_scale = isinstance(models, str) and models in ONE_SLOPE, models == "rsm"
         models = ONE_SLOPE.get(models, models) if isinstance(models, str) else models
         if models == "2pl" and levels is None and not isinstance(responses, CodedScores):
-            matrix = as_responses(responses)
-            check_estimable(matrix, Priors.named("none"))
+            matrix, priors = as_responses(responses), priors_of([Logistic()], prior_guessing)
+            check_estimable(matrix, priors)
             return cls(matrix, (Logistic(),) * matrix.n_items, one_slope)
         if isinstance(models, str) and models not in SEVERAL:
-            raise InputError(f"models: {models} is of one ability; expected 2pl, grm or gpcm")
+            raise InputError(f"models: {models} is of one ability; expected {name_first(SEVERAL)}")
         scores = coded(responses, levels=levels)
         each = models_of(models, scores.item_ids)
         for item, model in zip(scores.item_ids, each, strict=True):
-            if isinstance(model, Nominal) or (isinstance(model, Logistic) and (model.lower or model.upper)):
-                raise InputError(f"models: item {item}: {model.name} is of one ability; expected 2pl, grm or gpcm")
+            if isinstance(model, Nominal):
+                raise InputError(f"models: item {item}: {model.name} is of one ability; expected {name_first(SEVERAL)}")
         check_categories(scores, each)
         scores = scores.on_one_scale(levels) if rating_scale else scores
         if rating_scale and len({len(own) for own in scores.categories}) > 1:
             raise InputError("models: rsm is of items with the same categories; expected pcm")
-        return cls(scores, each, one_slope, rating_scale)
+        return cls(scores, each, one_slope, rating_scale, priors_of(each, prior_guessing))
 
     @property
     def linear(self) -> bool:
@@ -92,7 +97,7 @@ class Answers:
             of_right = {"n_correct_by_item": given.n_correct_by_item}
             of_right["log_binomial_coefficients"] = given.log_coefficients()
         of_both = {name: getattr(given, name) for name in ("item_ids", "n_respondents", "n_by_item")}
-        own = {name: getattr(self, name) for name in ("models", "categories", "one_slope", "rating_scale")}
+        own = {name: getattr(self, name) for name in ("models", "categories", "one_slope", "rating_scale", "priors")}
         return {**of_both, **of_right, **own}
 
     def to(self, items: NDArray[np.intp], *, answered: bool = False) -> Answers:
@@ -127,6 +132,12 @@ class Answers:
     def matrix(self) -> ResponseMatrix:
         """As numbers right of trials."""
         return self.given.as_trials() if isinstance(self.given, CodedScores) else self.given
+
+
+def priors_of(models: Sequence[ItemModel], guessing: str | None) -> Priors:
+    """The priors of the asymptotes that the models have, as `FitSettings` has them; slopes and intercepts have none."""
+    usual = FitSettings(kind=kind_of(models), prior_guessing=guessing).priors
+    return Priors("none", guessing=usual.guessing, upper=usual.upper)
 
 
 def coded(

@@ -49,7 +49,7 @@ from irtbench.estimation.several_abilities.factor_problem import (
 from irtbench.estimation.several_abilities.rotation_freedom import with_positive_sums
 from irtbench.estimation.several_abilities.score_products import MOST_CELLS as MOST_PRODUCTS
 from irtbench.estimation.several_abilities.score_products import ScoreParts, numbers_of
-from irtbench.models.priors import Priors
+from irtbench.models.item_models.logistic import START_GUESSING, START_UPPER
 from irtbench.models.pyro_model.categories import (
     ALONE,
     GENERAL,
@@ -304,7 +304,7 @@ def bifactor_problem(
     device: torch.device = CPU,
     dtype: torch.dtype = torch.float64,
 ) -> Testlets:
-    """A general ability and testlets behind answers, without a prior.
+    """A general ability and testlets behind answers, without a prior but of asymptotes.
 
     Parameters
     ----------
@@ -321,9 +321,10 @@ def bifactor_problem(
     slopes_free[testlets.alone, SPECIFIC] = False
     usual = torch.zeros(scale.free.shape, dtype=torch.float64, device=device)
     usual[:, : SPECIFIC + 1] = slopes_free.to(usual)
+    usual[scale.where("guessing")], usual[scale.where("upper")] = START_GUESSING, START_UPPER
     nodes = replace(grid_for(scale, ItemTensors.from_matrix(usual), testlets, room=COARSE_ROOM), dtype=dtype)
     model = partial(
-        category_model, items=scale, priors=Priors.named("none"), known=known_slopes(scale, slopes_free),
+        category_model, items=scale, priors=answers.priors, known=known_slopes(scale, slopes_free),
         row=partial(CollapsedBifactor, testlets=testlets),
     )  # fmt: skip
     flat = CategoryProblem.of(model, answers.rows(scale), nodes)

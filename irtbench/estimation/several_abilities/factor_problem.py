@@ -34,7 +34,6 @@ from irtbench.estimation.several_abilities.rotation_freedom import (
     with_positive_sums,
 )
 from irtbench.estimation.several_abilities.score_products import information_by_nodes
-from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
@@ -180,8 +179,11 @@ def factor_problem(
     device: torch.device = CPU,
     dtype: torch.dtype = torch.float64,
 ) -> Factors:
-    """Several abilities behind answers, without a prior, on nodes to begin with; `dtype` is that of the sums."""
-    scale, none = answers.scale(n_factors, device), Priors.named("none")
+    """Several abilities behind answers, without a prior but of asymptotes, on nodes to begin with.
+
+    `dtype` is that of the sums.
+    """
+    scale, priors = answers.scale(n_factors, device), answers.priors
     free = None if zero_loadings is None else torch.from_numpy(~zero_loadings).to(device)
     nodes = replace(sobol_nodes(n_factors, seed, device), dtype=dtype)
     if n_factors == 1:
@@ -190,12 +192,12 @@ def factor_problem(
     if answers.linear:
         zeros = torch.zeros(len(scale), dtype=torch.float64, device=device)
         model = partial(
-            logistic_model, priors=none, guessing_free=zeros.to(torch.bool), guessing_fixed=zeros, slopes_free=free
+            logistic_model, priors=priors, guessing_free=zeros.to(torch.bool), guessing_fixed=zeros, slopes_free=free
         )
         problem: Problem = Problem.of(model, rows, nodes)
     else:
         known = None if free is None else known_slopes(scale, free)
-        problem = CategoryProblem.of(partial(category_model, items=scale, priors=none, known=known), rows, nodes)
+        problem = CategoryProblem.of(partial(category_model, items=scale, priors=priors, known=known), rows, nodes)
     if answers.one_slope:
         every = torch.ones_like(problem.free[:, :n_factors]) if free is None else free
         width = problem.free.shape[1]

@@ -12,5 +12,13 @@ from irtbench.models.item_models.partial_credit import Nominal, PartialCredit
 #: Models of more than right and wrong; the slopes of pcm and rsm are 1.
 IN_CATEGORIES = ("grm", "gpcm", "pcm", "rsm", "nominal")
 MODELS: Mapping[str, ItemModel] = {
-    model.name: model for model in (Logistic(), Logistic(lower=True), Graded(), PartialCredit(), Nominal())
+    model.name: model
+    for model in (
+        Logistic(),
+        Logistic(lower=True),
+        Logistic(lower=True, upper=True),
+        Graded(),
+        PartialCredit(),
+        Nominal(),
+    )
 }
