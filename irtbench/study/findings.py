@@ -28,6 +28,7 @@ ALIKE = 0.85  # of two labels, from which on one may be the other misspelt
 RARE = 0.2  # a label is rare compared with another that is given at least this many times as often
 MOST_LABELS = 50  # distinct answers; more are no fixed options
 OF_ONE = {"items": "item", "respondents": "respondent", "were": "was", "are": "is", "have": "has"}
+ANSWERED_BY_ABILITY, SURELY = 0.3, 3.3  # a correlation with the number of responses, and its standard errors from 0
 SURE = 2.5  # standard errors below zero, from which on an item-rest correlation is negative
 FEWEST_ALIKE = 10  # right, and as many wrong, responses that agree, from which on two are hardly alike by chance
 MOST_CELLS = 20_000_000  # of a table of respondents and items, up to which copies are sought
@@ -224,6 +225,32 @@ def reversed_items(data: SparseResponses) -> list[Finding]:
     )  # fmt: skip
 
 
+def answered_by_ability(data: SparseResponses) -> list[Finding]:
+    """Whether the able answered more, or less: Spearman's correlation of the number of responses with the score.
+
+    The score is (sum x - p) / sqrt(sum p (1 - p)) over the items that a respondent answered, p their shares right.
+
+    Where that is nobody's design, and no response decided what was asked next, who answered says something of ability
+    that a fit of one population leaves out.
+    """
+    p = (data.n_correct_by_item / np.maximum(data.n_by_item, 1))[data.columns]
+    excess, variance = (np.bincount(data.rows, of, data.n_respondents) for of in (data.correct - p, p * (1 - p)))
+    there = variance > 0
+    number, score = data.n_by_respondent[there], excess[there] / np.sqrt(variance[there])
+    n = len(number)
+    if n < 2 or number.min() == number.max():
+        return []
+    r = float(np.corrcoef(*(pd.Series(values).rank() for values in (number, score)))[0, 1])
+    if not abs(r) > max(ANSWERED_BY_ABILITY, SURELY / n**0.5):
+        return []
+    who, so = ("abler", "low: count what was skipped as wrong, or") if r > 0 else ("less able", "high:")
+    text = (
+        f"{who} respondents answered more items (Spearman's r {r:.2f}); unless their responses decided what they were "
+        f"asked, difficulties come out too {so} fit groups of like numbers of responses (fit --groups)"
+    )
+    return [Finding("warning", "answered_by_ability", text, n)]
+
+
 def copies(data: SparseResponses) -> list[Finding]:
     """Items with the same responses by all, and respondents with the same responses to all."""
     n, n_items = len(data.respondent_ids), len(data.item_ids)
@@ -306,7 +333,8 @@ def left_out(reasons: Mapping[str, int]) -> list[Finding]:
 
 #: What is asked of graded responses.
 OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
-    few_respondents, blocks, dead_items, thin_items, lonely_items, reversed_items, copies, idle_respondents, same_score,
+    few_respondents, blocks, dead_items, thin_items, lonely_items, reversed_items, answered_by_ability, copies,
+    idle_respondents, same_score,
 )  # fmt: skip
 
 

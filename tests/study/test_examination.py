@@ -85,6 +85,13 @@ def copied(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([responses, double.assign(respondent_id="copy")])
 
 
+def skipped_by_the_less_able(frame: pd.DataFrame, *, how: float = 1.0) -> pd.DataFrame:
+    """Who has more right answers more of the items, or less."""
+    share = frame.groupby("respondent_id")["response"].transform("mean")
+    chance = np.random.default_rng(7).random(len(frame))
+    return frame[chance < 1 / (1 + np.exp(-10 * how * (share - share.median())))]
+
+
 TROUBLE = {
     "few_respondents": lambda f: f[f["respondent_id"].isin(f["respondent_id"].unique()[:9])],
     "all_correct": lambda f: with_response(f, "item3", 1),
@@ -101,6 +108,7 @@ TROUBLE = {
     "copied_respondents": copied,
     "duplicates": lambda f: pd.concat([f, f[:2]]),
     "trials": lambda f: pd.concat([f.assign(trial="1"), f[:2].assign(trial="2")]),
+    "answered_by_ability": skipped_by_the_less_able,
     "finer_scores": lambda f: f.assign(response=f["response"] * 0.7),
 }
 
@@ -113,6 +121,12 @@ def test_trouble_is_found_and_named(code: str) -> None:
     assert finding.n >= 1
     assert "; " in finding.text  # what is there, and what to do
     assert not finding.text.startswith(("1 items", "1 respondents"))
+
+
+@pytest.mark.parametrize(("how", "words"), [(1.0, "abler"), (-1.0, "less able"), (0.0, "")])
+def test_who_answers_more_is_said_where_it_goes_with_ability(how: float, words: str) -> None:
+    finding = examine(table(skipped_by_the_less_able(clean(), how=how))).finding("answered_by_ability")
+    assert (finding.text.split(" respondents")[0] if finding else "") == words
 
 
 def test_a_wrong_vocabulary_stops_what_needs_a_grade() -> None:
