@@ -31,6 +31,7 @@ Array = NDArray[np.float64]
 REACH = 8.0  # residual standard deviations, and abilities, that the nodes reach
 STEP = 1e-4  # of the parameters, for the derivative of the gradient
 MOST_NODES = 2_001
+MOST_WIDENED = 5  # times that the nodes are placed, for a term with values far from the others
 INTERCEPT = "intercept"
 
 
@@ -175,11 +176,16 @@ def ability_regression(
     data, known = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     known = known_items(data, known)
     terms, x = design_of(covariates, data.respondent_ids)
-    nodes = nodes_of(known)
     q, r = np.linalg.qr(x)  # terms that are orthogonal and of like size, whatever their units
     q, r = q * np.sqrt(len(x)), r / np.sqrt(len(x))
-    likelihoods = log_likelihood(data.correct, nodes, known, trials=data.trials)
-    at, covariance, total = maximised(likelihoods, nodes, q)
+    expected = np.zeros(1)
+    for _ in range(MOST_WIDENED):
+        nodes = nodes_of(known, expected)
+        likelihoods = log_likelihood(data.correct, nodes, known, trials=data.trials)
+        at, covariance, total = maximised(likelihoods, nodes, q)
+        expected = q @ at[:-1]
+        if nodes[0] + REACH / 2 <= expected.min() and expected.max() <= nodes[-1] - REACH / 2:
+            break
     back = np.eye(at.size)
     back[:-1, :-1] = np.linalg.inv(r)
     effects, sigma = back[:-1, :-1] @ at[:-1], float(np.exp(at[-1]))
@@ -190,11 +196,11 @@ def ability_regression(
     )  # fmt: skip
 
 
-def nodes_of(items: ItemParameters) -> Array:
-    """Abilities about the items and 0, from which a scale may lie far, close enough for any pattern."""
+def nodes_of(items: ItemParameters, expected: Array) -> Array:
+    """Abilities about the items, from which a scale may lie far, and those expected, close enough for any pattern."""
     step = min(step_for_any_pattern(items, STANDARD_NORMAL), 0.1)
     low, high = np.quantile(items.difficulty[np.isfinite(items.difficulty)], [0.05, 0.95])
-    low, high = min(low, 0.0) - REACH, max(high, 0.0) + REACH
+    low, high = min(low, 0.0, expected.min()) - REACH, max(high, 0.0, expected.max()) + REACH
     return np.linspace(low, high, min(MOST_NODES, int((high - low) / step) + 1))
 
 
