@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, ndtri
 
@@ -137,9 +138,8 @@ def ability_regression(
 ) -> AbilityRegression:
     """Regress ability on what is known of the respondents, by marginal maximum likelihood.
 
-    theta_i = x_i gamma + e_i, e_i ~ N(0, sigma^2), with abilities integrated out (Mislevy, 1984): the regression of
-    estimated abilities on x is biased, since EAPs are drawn to the middle. The items count as known; they may be in
-    categories.
+    theta_i = x_i gamma + e_i, e_i ~ N(0, sigma^2), with abilities integrated out (Mislevy, 1984): regressing EAPs on x
+    is biased, since they are drawn to the middle. The items count as known; they may be in categories.
 
     Parameters
     ----------
@@ -186,8 +186,7 @@ def ability_regression(
         expected = q @ at[:-1]
         if nodes[0] + REACH / 2 <= expected.min() and expected.max() <= nodes[-1] - REACH / 2:
             break
-    back = np.eye(at.size)
-    back[:-1, :-1] = np.linalg.inv(r)
+    back = block_diag(np.linalg.inv(r), 1.0)
     effects, sigma = back[:-1, :-1] @ at[:-1], float(np.exp(at[-1]))
     explained = float((x @ effects).var())
     return AbilityRegression(

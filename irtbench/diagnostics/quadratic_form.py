@@ -10,7 +10,7 @@ to show it. What the whole population would answer is no such measure there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -91,37 +91,31 @@ class Residuals:
         """Probability of a right response, or the expected category, at the nodes, shape (n_items, n_nodes)."""
         return np.exp(self.log_p)
 
-    @cached_property
-    def by_answers(self) -> NDArray[np.intp]:
-        """The respondents by their answers, shape (n_respondents,), the same whatever their order."""
-        answers = np.hstack([part[:, self.n.any(axis=0)] for part in (self.correct, self.n)]).astype(np.int64)
-        return np.argsort(answers @ np.random.default_rng(0).integers(2**62, size=answers.shape[1]), kind="stable")
-
     def draw(self, rng: np.random.Generator) -> Array:
-        """Numbers right, or categories, of respondents with abilities from these posteriors who are asked the same.
-
-        Drawn by answers, so that the order of the respondents does not matter.
-        """
-        order = self.by_answers
-        mass, n, found = self.mass[order], self.n[order], np.zeros(self.n.shape)
-        node = (mass.cumsum(axis=1) < rng.random((len(mass), 1))).sum(axis=1)
-        node = np.minimum(node, mass.shape[1] - 1)
+        """Numbers right, or categories, of respondents with abilities from these posteriors who are asked the same."""
+        node = (self.mass.cumsum(axis=1) < rng.random((len(self.mass), 1))).sum(axis=1)
+        node = np.minimum(node, self.mass.shape[1] - 1)
         if self.categories is not None and self.nodes is not None:
-            found[order] = every_category(self.categories, self.nodes[node], n > 0, rng)
-            return found
-        p, asked, drawn = self.p.T[node], n > 0, np.zeros(n.shape)
-        if n.max(initial=0) <= 1:
+            return every_category(self.categories, self.nodes[node], self.n > 0, rng)
+        p, asked = self.p.T[node], self.n > 0
+        drawn = np.zeros(self.n.shape)
+        if self.n.max(initial=0) <= 1:
             drawn[asked] = rng.random(int(asked.sum())) < p[asked]
         else:
-            drawn[asked] = rng.binomial(n[asked].astype(np.int64), p[asked])
-        found[order] = drawn
-        return found
+            drawn[asked] = rng.binomial(self.n[asked].astype(np.int64), p[asked])
+        return drawn
 
     def simulated(self, rng: np.random.Generator, n_scores: int) -> Iterator[Residuals]:
-        """The same respondents drawn again and again, as often as the covariance of so many scores needs."""
+        """The same respondents drawn again and again, as often as the covariance of so many scores needs.
+
+        They come in an order by their answers, so that what is drawn does not depend on that of the rows.
+        """
         rows = max(FEWEST_ROWS, ROWS_TO_A_SCORE * n_scores)
+        answers = np.hstack([part[:, self.n.any(axis=0)] for part in (self.correct, self.n)]).astype(np.int64)
+        order = np.argsort(answers @ np.random.default_rng(0).integers(2**62, size=answers.shape[1]), kind="stable")
+        own = replace(self, correct=self.correct[order], n=self.n[order], mass=self.mass[order])
         for _ in range(-(-rows // max(len(self.n), 1))):
-            yield self.of(self.draw(rng), self.n, self.log_p, self.log_q, self.log_weights)
+            yield self.of(own.draw(rng), own.n, self.log_p, self.log_q, self.log_weights)
 
     def blocks(self) -> Iterator[tuple[NDArray[np.intp], slice]]:
         """Respondents of like ability together, and the nodes that they reach: most posteriors reach few."""

@@ -336,8 +336,11 @@ def _bootstrap(
 ) -> tuple[float, float]:
     """Percentile interval of the share of right votes; NaN with a warning where the items' shares do not differ."""
     if np.ptp(correct / votes) == 0:
-        words = "human accuracy: the bootstrap is undefined: all items have the same share of right votes"
-        warnings.warn(words, RuntimeWarning, stacklevel=3)
+        warnings.warn(
+            "human accuracy: all items have the same share of right votes; nothing varies in resamples",
+            RuntimeWarning,
+            stacklevel=3,
+        )
         return np.nan, np.nan
     tails = [(1 - level) / 2, (1 + level) / 2]
     low, high = np.quantile(resampled_means(correct, votes, n_resamples, rng), tails)

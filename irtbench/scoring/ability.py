@@ -153,12 +153,11 @@ def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: 
     with np.errstate(invalid="ignore", divide="ignore"):
         standard_error = 1 / np.sqrt(equation.at(theta, values, trials)[1])
     standard_error[at_bound] = np.nan
-    reach = z * standard_error
     asked = np.flatnonzero(at_bound | (equation.method != "map"))
     # to where the objective has fallen by z^2 / 2, on either side: at an end of the range it hardly falls
     objective = equation.log_objective(values[asked], some_rows(trials, asked))
     near = objective > objective.max(axis=1, keepdims=True) - z**2 / 2
-    lower, upper = theta - reach, theta + reach
+    lower, upper = theta - z * standard_error, theta + z * standard_error
     lower[asked] = np.fmin(lower[asked], grid[near.argmax(axis=1)])
     upper[asked] = np.fmax(upper[asked], grid[::-1][near[:, ::-1].argmax(axis=1)])
     lower, upper = lower.clip(min=grid[0]), upper.clip(max=grid[-1])
