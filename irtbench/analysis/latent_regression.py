@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, ndtri
 
@@ -31,6 +32,7 @@ Array = NDArray[np.float64]
 REACH = 8.0  # residual standard deviations, and abilities, that the nodes reach
 STEP = 1e-4  # of the parameters, for the derivative of the gradient
 MOST_NODES = 2_001
+MOST_WIDENED = 5  # times that the nodes are placed, for a term with values far from the others
 INTERCEPT = "intercept"
 
 
@@ -136,9 +138,8 @@ def ability_regression(
 ) -> AbilityRegression:
     """Regress ability on what is known of the respondents, by marginal maximum likelihood.
 
-    theta_i = x_i gamma + e_i, e_i ~ N(0, sigma^2), with abilities integrated out (Mislevy, 1984): the regression of
-    estimated abilities on x is biased, since EAPs are drawn to the middle. The items count as known; they may be in
-    categories.
+    theta_i = x_i gamma + e_i, e_i ~ N(0, sigma^2), with abilities integrated out (Mislevy, 1984): regressing EAPs on x
+    is biased, since they are drawn to the middle. The items count as known; they may be in categories.
 
     Parameters
     ----------
@@ -175,13 +176,17 @@ def ability_regression(
     data, known = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     known = known_items(data, known)
     terms, x = design_of(covariates, data.respondent_ids)
-    nodes = nodes_of(known)
     q, r = np.linalg.qr(x)  # terms that are orthogonal and of like size, whatever their units
     q, r = q * np.sqrt(len(x)), r / np.sqrt(len(x))
-    likelihoods = log_likelihood(data.correct, nodes, known, trials=data.trials)
-    at, covariance, total = maximised(likelihoods, nodes, q)
-    back = np.eye(at.size)
-    back[:-1, :-1] = np.linalg.inv(r)
+    expected = np.zeros(1)
+    for _ in range(MOST_WIDENED):
+        nodes = nodes_of(known, expected)
+        likelihoods = log_likelihood(data.correct, nodes, known, trials=data.trials)
+        at, covariance, total = maximised(likelihoods, nodes, q)
+        expected = q @ at[:-1]
+        if nodes[0] + REACH / 2 <= expected.min() and expected.max() <= nodes[-1] - REACH / 2:
+            break
+    back = block_diag(np.linalg.inv(r), 1.0)
     effects, sigma = back[:-1, :-1] @ at[:-1], float(np.exp(at[-1]))
     explained = float((x @ effects).var())
     return AbilityRegression(
@@ -190,11 +195,11 @@ def ability_regression(
     )  # fmt: skip
 
 
-def nodes_of(items: ItemParameters) -> Array:
-    """Abilities about the items and 0, from which a scale may lie far, close enough for any pattern."""
+def nodes_of(items: ItemParameters, expected: Array) -> Array:
+    """Abilities about the items, from which a scale may lie far, and those expected, close enough for any pattern."""
     step = min(step_for_any_pattern(items, STANDARD_NORMAL), 0.1)
     low, high = np.quantile(items.difficulty[np.isfinite(items.difficulty)], [0.05, 0.95])
-    low, high = min(low, 0.0) - REACH, max(high, 0.0) + REACH
+    low, high = min(low, 0.0, expected.min()) - REACH, max(high, 0.0, expected.max()) + REACH
     return np.linspace(low, high, min(MOST_NODES, int((high - low) / step) + 1))
 
 

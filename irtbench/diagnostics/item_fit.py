@@ -37,7 +37,7 @@ MOST_GROUPS = 10
 LEAST_VARIANCE = 5.0
 # Items beyond which each is compared within a part of them: every sum score of all would cost their number squared.
 MOST_TOGETHER, ITEMS_OF_A_PART = 1_000, 125
-LEAST_SIZE = 1e-6  # of a direction in which the groups differ, to the largest
+LEAST_SIZE = 1e-3  # of a direction in which the groups differ, to the largest: of smaller ones a few answers decide
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ to show it. What the whole population would answer is no such measure there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -106,10 +106,16 @@ class Residuals:
         return drawn
 
     def simulated(self, rng: np.random.Generator, n_scores: int) -> Iterator[Residuals]:
-        """The same respondents drawn again and again, as often as the covariance of so many scores needs."""
+        """The same respondents drawn again and again, as often as the covariance of so many scores needs.
+
+        They come in an order by their answers, so that what is drawn does not depend on that of the rows.
+        """
         rows = max(FEWEST_ROWS, ROWS_TO_A_SCORE * n_scores)
+        answers = np.hstack([part[:, self.n.any(axis=0)] for part in (self.correct, self.n)]).astype(np.int64)
+        order = np.argsort(answers @ np.random.default_rng(0).integers(2**62, size=answers.shape[1]), kind="stable")
+        own = replace(self, correct=self.correct[order], n=self.n[order], mass=self.mass[order])
         for _ in range(-(-rows // max(len(self.n), 1))):
-            yield self.of(self.draw(rng), self.n, self.log_p, self.log_q, self.log_weights)
+            yield self.of(own.draw(rng), own.n, self.log_p, self.log_q, self.log_weights)
 
     def blocks(self) -> Iterator[tuple[NDArray[np.intp], slice]]:
         """Respondents of like ability together, and the nodes that they reach: most posteriors reach few."""

@@ -182,7 +182,7 @@ def human_accuracy(
     Warns
     -----
     RuntimeWarning
-        If there is no vote: all figures are NaN. If there is one item: the bootstrap's are.
+        If there is no vote: all figures are NaN. If all items have the same share of right votes: the bootstrap's are.
 
     Examples
     --------
@@ -334,9 +334,13 @@ def _of_items_with_votes(
 def _bootstrap(
     correct: NDArray[np.int64], votes: NDArray[np.int64], n_resamples: int, level: float, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Percentile interval of the share of right votes; NaN with a warning for one item."""
-    if correct.size == 1:
-        warnings.warn("human accuracy: one item cannot be resampled", RuntimeWarning, stacklevel=3)
+    """Percentile interval of the share of right votes; NaN with a warning where the items' shares do not differ."""
+    if np.ptp(correct / votes) == 0:
+        warnings.warn(
+            "human accuracy: all items have the same share of right votes; nothing varies in resamples",
+            RuntimeWarning,
+            stacklevel=3,
+        )
         return np.nan, np.nan
     tails = [(1 - level) / 2, (1 + level) / 2]
     low, high = np.quantile(resampled_means(correct, votes, n_resamples, rng), tails)

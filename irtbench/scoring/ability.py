@@ -68,8 +68,8 @@ def find_modes(
     With guessing a likelihood may have several maxima; the highest is taken. ML and WLE look on [-BOUND, BOUND], MAP
     on the part of the population's grid that has mass. A row a respondent: theta, the root, or the end of the range
     towards which the likelihood rises; its standard error 1 / sqrt(information), observed for ML, with the prior's for
-    MAP, expected for WLE, NaN at an end; lower and upper, theta +- z standard errors within the range, at an end that
-    end and where the log-likelihood lies z^2 / 2 below; and whether theta is at an end.
+    MAP, expected for WLE, NaN at an end; lower and upper, theta +- z standard errors within the range, for ML, WLE and
+    at an end at least to where the log-likelihood lies z^2 / 2 below its maximum; and whether theta is at an end.
     """
     equation, found = _Equation(items, method, population), np.empty((len(values), 5))
     z = float(ndtri((1 + level) / 2))
@@ -153,14 +153,14 @@ def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: 
     with np.errstate(invalid="ignore", divide="ignore"):
         standard_error = 1 / np.sqrt(equation.at(theta, values, trials)[1])
     standard_error[at_bound] = np.nan
-    lower = np.maximum(theta - z * standard_error, grid[0])
-    upper = np.minimum(theta + z * standard_error, grid[-1])
-    for row in np.flatnonzero(at_bound):
-        own = slice(row, row + 1)
-        # from the end where the objective is highest to where it has fallen by z^2 / 2
-        objective = equation.log_objective(values[own], some_rows(trials, own))[0]
-        above = equation.grid[objective > objective.max() - z**2 / 2]
-        lower[row], upper[row] = float(above[0]), float(above[-1])
+    asked = np.flatnonzero(at_bound | (equation.method != "map"))
+    # to where the objective has fallen by z^2 / 2, on either side: at an end of the range it hardly falls
+    objective = equation.log_objective(values[asked], some_rows(trials, asked))
+    near = objective > objective.max(axis=1, keepdims=True) - z**2 / 2
+    lower, upper = theta - z * standard_error, theta + z * standard_error
+    lower[asked] = np.fmin(lower[asked], grid[near.argmax(axis=1)])
+    upper[asked] = np.fmax(upper[asked], grid[::-1][near[:, ::-1].argmax(axis=1)])
+    lower, upper = lower.clip(min=grid[0]), upper.clip(max=grid[-1])
     if equation.method != "map":
         silent = np.isnan(values).all(axis=1)
         theta[silent] = standard_error[silent] = np.nan
@@ -285,7 +285,8 @@ class Abilities(
         For EAP the standard deviation of theta's posterior, else 1 / sqrt(information), shape (n_respondents,).
     lower, upper
         Ends of the interval, shape (n_respondents,). For EAP the equal-tailed quantiles of the posterior: it is
-        skewed for short tests and extreme scores, where theta +- 1.96 se covers one tail too much.
+        skewed for short tests and extreme scores, where theta +- 1.96 se covers one tail too much. For ML and WLE
+        theta +- z se, or farther where the likelihood is: all right has no upper end but that of the range.
     level
         Nominal coverage of the interval.
     n_items, n_correct

@@ -48,6 +48,18 @@ def test_effects_are_found_and_covered_where_those_on_estimates_are_not() -> Non
     assert np.mean(naive, axis=0)[1] < 0.42  # of .5: EAPs are drawn to the middle
 
 
+def test_respondents_far_beyond_the_items_tell_no_more_than_their_answers() -> None:
+    # of x = 40 theta is 20 and all is right, which says little: the effect was .22 with an error of .02
+    rng = np.random.default_rng(4)
+    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 15), rng.normal(0, 1, 15))
+    x = np.r_[rng.normal(size=150), 40.0, 40.0, 40.0]
+    responses = simulate_responses(0.5 * x + 0.8 * rng.normal(size=153), items, rng=rng).values
+    found, others = ability_regression(responses, items, x), ability_regression(responses[:150], items, x[:150])
+    errors = [np.sqrt(one.covariance[1, 1]) for one in (found, others)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.1)
+    assert found.effects[1] == pytest.approx(others.effects[1], abs=0.2 * errors[1])
+
+
 def test_the_likelihood_is_that_of_an_integral_written_down() -> None:
     items = ItemParameters.from_difficulty([1.0, 1.5, 0.7], [-0.5, 0.2, 1.0])
     values = np.array([[1, 0, 1], [0, 0, 1], [1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0]], dtype=float)

@@ -45,6 +45,20 @@ def test_order_of_respondents_and_items_is_no_matter(statistic: str, seed: int) 
     pd.testing.assert_frame_equal(found.loc[expected.index], expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("statistic", ["global fit", "item fit"])
+def test_order_of_respondents_is_no_matter_where_the_expectation_is_simulated(statistic: str) -> None:
+    # p of items moved by .1, of M2 by .03 in the rows of one data set
+    rng = np.random.default_rng(5)
+    holed = ResponseMatrix(
+        np.where(rng.random((200, 7)) < 0.3, np.nan, RESPONSES.values), RESPONSES.respondent_ids, RESPONSES.item_ids
+    )
+    found, expected = (
+        STATISTICS[statistic](rearranged(holed, rows, np.arange(7)), ITEMS, THETA[rows])
+        for rows in (rng.permutation(200), np.arange(200))
+    )
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-8)
+
+
 @every
 def test_items_in_another_order_than_the_responses_are_named(statistic: str) -> None:
     with pytest.raises(InputError, match="column 1 is item1 in the responses but item7"):

@@ -107,15 +107,16 @@ def test_seeds_by_hand() -> None:
         assert np.isnan(over_seeds([0.5]).sd)
 
 
-def test_nothing_to_count_is_undefined_and_one_item_cannot_be_resampled() -> None:
+def test_nothing_to_count_is_undefined_and_items_alike_cannot_be_resampled() -> None:
     with pytest.warns(RuntimeWarning, match="there is no vote"):
         found = human_accuracy([], [], rng=rng())
     assert np.isnan([found.accuracy, found.wilson_lower, found.confidence, found.bootstrap_upper]).all()
-    with pytest.warns(RuntimeWarning, match="one item"):
-        found = human_accuracy([5], [5], rng=rng())
-    assert found.accuracy == 1
-    assert found.wilson_lower == pytest.approx(5 / (5 + 1.959964**2), abs=1e-6)
-    assert np.isnan(found.bootstrap_lower)
+    for n_items in (1, 20):  # that all are right on all items is no proof of 1
+        with pytest.warns(RuntimeWarning, match="all items have the same share"):
+            found = human_accuracy([5] * n_items, [5] * n_items, rng=rng())
+        assert found.accuracy == 1
+        assert found.wilson_lower == pytest.approx(5 * n_items / (5 * n_items + 1.959964**2), abs=1e-6)
+        assert np.isnan(found.bootstrap_lower)
 
 
 @pytest.mark.parametrize(

@@ -308,6 +308,16 @@ def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
     assert bias["wle"] < min(bias["ml"], bias["eap"])
 
 
+@pytest.mark.parametrize(("slope", "easier", "theta"), [(1.4, 2.0, 3.5), (3.5, 0.0, 3.5), (1.4, 0.0, -3.5)])
+def test_intervals_cover_abilities_far_beyond_the_items(slope: float, easier: float, theta: float) -> None:
+    # theta +- 1.96 standard errors cover .97, .00 and .90: all right has no upper end, however steep the items
+    items = ItemParameters.from_difficulty(np.full(30, slope), np.linspace(-1.8, 1.8, 30) - easier)
+    responses = simulate_responses(np.full(500, theta), items, rng=np.random.default_rng(3))
+    found = estimate_ability(responses, items, method="wle")
+    assert ((found.lower <= theta) & (theta <= found.upper)).mean() > 0.93
+    assert (found.upper[responses.values.all(axis=1)] == BOUND).all()
+
+
 @pytest.mark.parametrize("method", ["eap", "map", "ml", "wle", "eap_sum"])
 def test_of_nobody_there_are_no_abilities(method: Method) -> None:
     assert estimate_ability(np.empty((0, 3)), varied_items(3), method=method).table().empty
