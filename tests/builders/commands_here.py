@@ -7,16 +7,26 @@ import sys
 import warnings
 from base64 import b64encode
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import typer
+from typer.main import get_command
 
 from irtbench.cli import main as command_line
+from irtbench.cli.main import application
 from irtbench.data import place
 
 #: In place of `Drawing.image`: the name alone.
 NOT_DRAWN = property(lambda drawing: "data:image/svg+xml;base64," + b64encode(drawing.name.encode()).decode())
+
+
+@cache
+def built(name: str = "") -> Any:
+    """What `application` gives, with its options read once a process: that takes longer than most commands here."""
+    return get_command(application(name))
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,7 @@ def run_main(*arguments: object, cwd: Path | None = None) -> Ended:
         patch.dict(place._secrets, clear=True),  # of a command are its own process's
         patch.dict(place._given, clear=True),
         patch.object(sys, "argv", ["irtbench", *words]),
+        patch.object(command_line, "application", built),
         patch.object(command_line, "STOPPING", ()),
         patch.object(gc, "freeze"),
         patch.object(gc, "set_threshold"),
