@@ -123,7 +123,7 @@ def test_a_result_draws_itself_and_nothing_differs_by_colour_alone(results: list
         own = result.plot()
         assert is_drawn(own), result
         assert own.figure is plt.gcf()
-        own.figure.canvas.draw()
+        own.figure.draw_without_rendering()
         plt.close(own.figure)
         ax = Figure().subplots()
         assert result.plot(ax) is ax
