@@ -60,10 +60,24 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def drawings_on_pages() -> Iterator[None]:
-    """None is drawn: of a small study's build they are three quarters. Where they count, `report_study.drawn` does."""
-    from builders.commands_here import NOT_DRAWN
+    """None is drawn, nor are those in files: of a small study's build they are three quarters.
+
+    Where they count, `report_study.drawn` and `drawn_files` draw them.
+    """
+    from builders.commands_here import NOT_DRAWN, empty_files
+    from irtbench.report import page
     from irtbench.report.drawing import Drawing
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "image", NOT_DRAWN)
+        patch.setattr(page, "write_drawing", empty_files)
         yield
+
+
+@pytest.fixture
+def drawn_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures that commands write are drawn."""
+    from builders.commands_here import WRITTEN
+    from irtbench.report import page
+
+    monkeypatch.setattr(page, "write_drawing", WRITTEN)

@@ -34,6 +34,7 @@ def two_groups(
     return pd.concat(parts, ignore_index=True), np.arange(2 * n) >= n
 
 
+@pytest.mark.slow
 def test_a_planted_shift_is_found_with_its_size() -> None:
     scores, focal = two_groups(1, n=1000, shift=0.5)
     for method in ("likelihood_ratio", "logistic"):

@@ -6,6 +6,7 @@ import io
 import sys
 import warnings
 from base64 import b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,9 +19,20 @@ from typer.main import get_command
 from irtbench.cli import main as command_line
 from irtbench.cli.main import application
 from irtbench.data import place
+from irtbench.report import page
+from irtbench.report.drawing import Drawing
 
 #: In place of `Drawing.image`: the name alone.
 NOT_DRAWN = property(lambda drawing: "data:image/svg+xml;base64," + b64encode(drawing.name.encode()).decode())
+
+#: What writes a figure's files, and for `empty_files` to take the place of.
+WRITTEN = page.write_drawing
+
+
+def empty_files(drawing: Drawing, folder: Path, formats: Iterable[str] = page.FORMATS, **_: object) -> None:
+    """The files of a figure with nothing in them."""
+    for ending in formats:
+        (folder / f"{drawing.name}.{ending}").touch()
 
 
 @cache

