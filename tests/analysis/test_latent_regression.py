@@ -77,7 +77,6 @@ def test_of_two_groups_it_is_the_difference_of_their_means() -> None:
     assert found.covariance[1, 1] ** 0.5 == pytest.approx(grouped.table()["se_mean"][1], rel=0.15)
 
 
-@pytest.mark.slow
 def test_plausible_values_have_the_relation_that_estimates_have_not() -> None:
     rng = np.random.default_rng(4)
     found, x, _ = one_sample(rng, n=3000, n_items=6)

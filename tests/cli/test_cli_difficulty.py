@@ -51,7 +51,6 @@ def test_a_bank_its_items_and_the_responses_say_the_same(study: Path, tmp_path: 
     assert pd.read_csv(tmp_path / "0" / "predictions.csv")["item_id"].tolist()[-2:] == ["new1", "new2"]
 
 
-@pytest.mark.slow
 def test_horizons_are_in_the_unit_of_the_column_and_rasch_adds_the_lltm(study: Path, tmp_path: Path) -> None:
     line = "items difficulty responses.csv --features tasks.csv --horizon human_minutes --feature kind --share 0.5,0.9"
     done = run(f"{line} --model rasch --figures -o {tmp_path}/out", cwd=study)

@@ -70,7 +70,6 @@ def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(grade
     assert not (tmp_path / "shown/categories_13.svg").exists()
 
 
-@pytest.mark.slow
 def test_pairs_of_grades_have_a_p_by_the_bootstrap_where_it_is_asked_for(graded: Path, tmp_path: Path) -> None:
     scores = pd.read_csv(graded / "responses.csv")
     source = np.where(scores["respondent_id"].str[-1] < "5", "item01", "item08")  # half of the people repeat item01
