@@ -21,9 +21,13 @@ providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined
 SHARED = Path(os.environ.get("IRTBENCH_REAL_DATA", Path(__file__).resolve().parents[2] / "shared"))
 
 
+gc.disable()  # what is collected stays to the end: to look through it for garbage takes a quarter of that time
+
+
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: it need not be looked through for garbage over and over."""
+    """Nor need it be looked through later."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -56,10 +60,24 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def drawings_on_pages() -> Iterator[None]:
-    """None is drawn: of a small study's build they are three quarters. Where they count, `report_study.drawn` does."""
-    from builders.commands_here import NOT_DRAWN
+    """None is drawn, nor are those in files: of a small study's build they are three quarters.
+
+    Where they count, `report_study.drawn` and `drawn_files` draw them.
+    """
+    from builders.commands_here import NOT_DRAWN, empty_files
+    from irtbench.report import page
     from irtbench.report.drawing import Drawing
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "image", NOT_DRAWN)
+        patch.setattr(page, "write_drawing", empty_files)
         yield
+
+
+@pytest.fixture
+def drawn_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures that commands write are drawn."""
+    from builders.commands_here import WRITTEN
+    from irtbench.report import page
+
+    monkeypatch.setattr(page, "write_drawing", WRITTEN)

@@ -120,7 +120,7 @@ def test_few_answers_an_item_cost_what_fits_of_them_say() -> None:
     information = design_information(items, 40, rng=rng()).precision(n)
     drawn = np.random.default_rng(11)
     fits = fit_many(
-        [simulate_responses(drawn.standard_normal(n), items, rng=drawn) for _ in range(60)],
+        [simulate_responses(drawn.standard_normal(n), items, rng=drawn) for _ in range(40)],
         FitSettings(standard_errors=False),
     ).fits
     errors = [one.items.difficulty - items.difficulty for one in fits if one is not None and one.converged]

@@ -73,6 +73,12 @@ def test_a_normal_posterior_gives_the_estimate_back() -> None:
     assert [float(found.values[0]), float(found.sd[0])] == pytest.approx([estimate, error])
 
 
+@pytest.fixture
+def few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the end of the fit is no matter."""
+    monkeypatch.setattr("irtbench.analysis.explained_responses.MOST_UPDATES", 12)
+
+
 @pytest.mark.slow
 def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
     residuals = []
@@ -154,6 +160,7 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
     assert np.corrcoef(found.estimates.values, items.difficulty)[0, 1] > 0.7
 
 
+@pytest.mark.usefixtures("few_updates")
 def test_items_and_people_without_a_response_change_nothing() -> None:
     """Such an item is a new one, which its features predict."""
     data, features, _ = study(30, 12, seed=3)
@@ -175,6 +182,7 @@ def one_each(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(values, columns=table.columns)
 
 
+@pytest.mark.usefixtures("few_updates")
 @pytest.mark.parametrize(
     ("change", "words"),
     [

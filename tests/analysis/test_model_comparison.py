@@ -51,7 +51,7 @@ def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
 
 def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     rng = np.random.default_rng(5)
-    responses = one_ability(20_000, 5, seed=5)
+    responses = one_ability(5_000, 5, seed=5)
     values = np.where(rng.random(responses.values.shape) < 0.3, np.nan, responses.values)
     responses = with_values(responses, values).answered()
     one = fit_factors(responses, 1)
@@ -59,14 +59,14 @@ def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     assert drawn is not None
     sample = drawn.matrix
     np.testing.assert_array_equal(sample.observed, responses.observed)
-    # a share of 14,000 has a standard error of .004; the slopes come back
+    # a share of 3,500 has a standard error of .008; the slopes come back
     np.testing.assert_allclose(sample.proportion_correct(), responses.proportion_correct(), atol=0.025)
     np.testing.assert_allclose(fit_factors(sample, 1).slopes, one.slopes, atol=0.3)
 
 
 def test_samples_of_grades_are_of_the_model_and_two_factors_are_found() -> None:
     rng = np.random.default_rng(8)
-    theta = np.repeat(rng.normal(size=(800, 2)), 3, axis=1)
+    theta = np.repeat(rng.normal(size=(500, 2)), 3, axis=1)
     steps = rng.logistic(size=theta.shape) + 1.8 * theta
     grades = np.where(rng.random(theta.shape) < 0.2, np.nan, np.digitize(steps, [-1.5, 0, 1]))
     one, two = (fit_factors(grades, number, models="grm", standard_errors=False) for number in (1, 2))
@@ -77,9 +77,9 @@ def test_samples_of_grades_are_of_the_model_and_two_factors_are_found() -> None:
     assert isinstance(answers.given, CodedScores)
     np.testing.assert_array_equal(drawn.given.codes < 0, answers.given.codes < 0)
     shares = [[(one.codes == k).mean(axis=0) for k in range(4)] for one in (answers.given, drawn.given)]
-    np.testing.assert_allclose(shares[0], shares[1], atol=0.07)  # three standard errors of a difference
+    np.testing.assert_allclose(shares[0], shares[1], atol=0.09)  # three standard errors of a difference
     again = fit_factors(drawn, 2, standard_errors=False)
-    np.testing.assert_allclose(again.loadings @ again.loadings.T, two.loadings @ two.loadings.T, atol=0.15)
+    np.testing.assert_allclose(again.loadings @ again.loadings.T, two.loadings @ two.loadings.T, atol=0.18)
     assert one_more_factor(grades, one, two, n_samples=1).p == 0.5
 
 

@@ -104,6 +104,7 @@ def test_intervals_cover(n_systems: int, n_tasks: int, residual: float, strength
     assert np.abs(np.median(errors)) < 0.25
 
 
+@pytest.mark.slow
 def test_without_the_residual_80_percent_horizons_are_an_order_of_magnitude_off() -> None:
     """As was said of published horizons: half of the tasks are solved where a typical one is, 80% far below."""
     typical, ours, half, held = [], [], [], []

@@ -136,7 +136,7 @@ def test_right_keys_are_left_alone() -> None:
 
 
 def test_some_who_answer_much_and_many_who_answer_little() -> None:
-    answers, keys = crowd(300, 60, seed=50)
+    answers, keys = crowd(300, 45, seed=50)
     rng = np.random.default_rng(0)
     activity = np.clip(rng.lognormal(-1.6, 1.0, (len(answers), 1)), 0.04, 1.0)
     answers = answers.where(rng.random(answers.shape) < activity)

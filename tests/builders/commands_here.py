@@ -6,17 +6,39 @@ import io
 import sys
 import warnings
 from base64 import b64encode
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import typer
+from typer.main import get_command
 
 from irtbench.cli import main as command_line
+from irtbench.cli.main import application
 from irtbench.data import place
+from irtbench.report import page
+from irtbench.report.drawing import Drawing
 
 #: In place of `Drawing.image`: the name alone.
 NOT_DRAWN = property(lambda drawing: "data:image/svg+xml;base64," + b64encode(drawing.name.encode()).decode())
+
+#: What writes a figure's files, and for `empty_files` to take the place of.
+WRITTEN = page.write_drawing
+
+
+def empty_files(drawing: Drawing, folder: Path, formats: Iterable[str] = page.FORMATS, **_: object) -> None:
+    """The files of a figure with nothing in them."""
+    for ending in formats:
+        (folder / f"{drawing.name}.{ending}").touch()
+
+
+@cache
+def built(name: str = "") -> Any:
+    """What `application` gives, with its options read once a process: that takes longer than most commands here."""
+    return get_command(application(name))
 
 
 @dataclass(frozen=True)
@@ -42,6 +64,7 @@ def run_main(*arguments: object, cwd: Path | None = None) -> Ended:
         patch.dict(place._secrets, clear=True),  # of a command are its own process's
         patch.dict(place._given, clear=True),
         patch.object(sys, "argv", ["irtbench", *words]),
+        patch.object(command_line, "application", built),
         patch.object(command_line, "STOPPING", ()),
         patch.object(gc, "freeze"),
         patch.object(gc, "set_threshold"),

@@ -12,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from builders.commands_here import run_main
-from irtbench.cli.main import RENAMED, TOP, application, command_in
+from builders.commands_here import built, run_main
+from irtbench.cli.main import RENAMED, TOP, command_in
 
 BOX = re.compile(r"[━─│┃┏┓┗┛┡┩╇┳┻┬┴├┤┼└┘┌┐╞╡]")
 NUMBER = re.compile(r"^([^\d.+-]*)([+-]?\d*\.?\d+)(\D*)$")
@@ -114,7 +112,7 @@ def demand_known_options(words: list[str]) -> None:
     assert name, (
         f"irtbench {' '.join(words[:2])}: no command; a name of the last release is {RENAMED.get(words[0])} today"
     )
-    command: Any = typer.main.get_command(application(name))
+    command: Any = built(name)
     for word in name.split():
         command = command.commands[word]
     command.make_context(name, words[len(name.split()) :])

@@ -206,5 +206,5 @@ def test_what_the_system_says_of_a_file_is_one_line_with_its_name(monkeypatch: p
     def work(*names: str) -> None:
         raise OSError(28, "No space left on device", "scores.csv")
 
-    monkeypatch.setattr("irtbench.cli.main.application", work)
+    monkeypatch.setattr("builders.commands_here.built", work)
     assert run("fit a.csv", status=2).err == "irtbench: scores.csv: No space left on device\n"

@@ -59,6 +59,7 @@ def test_the_item_is_found_and_written_with_the_columns_agreed_on(study: Path, t
         assert {row["item_id"]: row for row in turned["items"]}["item5"]["delta"] > 1.5
 
 
+@pytest.mark.usefixtures("drawn_files")
 def test_what_the_item_does_to_the_test_is_printed_and_drawn(study: Path, tmp_path: Path) -> None:
     line, out = f"{BIAS} {tmp_path}/out --method mantel-haenszel", tmp_path / "out"
     done = run(f"{line} --figures --match score", cwd=study)

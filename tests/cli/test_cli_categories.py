@@ -30,6 +30,7 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("drawn_files")
 @pytest.mark.parametrize("model", ["grm", "gpcm", "pcm"])
 def test_steps_with_their_errors_and_the_table_for_mirt_are_mirts(reference: Path, tmp_path: Path, model: str) -> None:
     """Slopes, intercepts, abilities: tests/estimation/test_fit_categories.py."""

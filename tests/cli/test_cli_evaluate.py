@@ -17,6 +17,7 @@ from irtbench.models.item_parameters import ItemParameters
 # --- power
 
 
+@pytest.mark.usefixtures("drawn_files")
 def test_it_writes_a_table_a_json_and_a_figure_for_each_size(tmp_path: Path) -> None:
     found = run(f"evaluate power -n 100 -n 273 --hurt 0 --hurt 0.02 -o {tmp_path}/out --json").json
     names = sorted(file.name for file in (tmp_path / "out").iterdir())
@@ -134,6 +135,7 @@ def predictions(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("drawn_files")
 def test_it_writes_a_table_a_json_and_a_figure(predictions: Path) -> None:
     out = predictions / "out"
     line = "evaluate calibration p.csv --by system --item item --paired --samples 200 -o out --json"
@@ -207,6 +209,7 @@ def votes(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("drawn_files")
 def test_it_writes_its_tables_and_figures(votes: Path) -> None:
     (votes / "runs.csv").write_text("system,seed,accuracy\nm,1,0.5\nm,2,0.7\nother,1,0.4\nother,2,0.4\n")
     out = votes / "out"

@@ -11,6 +11,8 @@ from builders.command_line import run
 from builders.valid_inputs import COMMANDS_READING
 from irtbench.cli.main import COMMANDS
 
+pytestmark = pytest.mark.usefixtures("drawn_files")
+
 #: What each command draws of the small valid inputs, at least.
 DRAWN = {
     "build": {"positions", "curves", "parameters", "test_information", "wright_map", "raw_scores", "example_curve"},

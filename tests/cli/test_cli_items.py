@@ -20,6 +20,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("drawn_files")
 def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
     bank = fitted / "fit" / "bank.json"
     shown = run(f"items show {bank} -o {fitted}/out --figures").out

@@ -130,6 +130,7 @@ def test_an_unfinished_folder_has_one_user_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("drawn_files")
 def test_names_cannot_drive_terminals_pages_figures_or_spreadsheets(tmp_path: Path) -> None:
     write_valid_inputs(tmp_path)
     names = ["$\\q$", "\x1b[31mred", "=1+1", "_x", "\u202eabc"]

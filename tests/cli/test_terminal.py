@@ -183,7 +183,10 @@ DRAWN_LIGHT = (
 )
 
 
-@pytest.mark.parametrize(("modules", "lines"), [(LEFT_OUT, LIGHT), ({"torch", "pyro"}, DRAWN_LIGHT)])
+@pytest.mark.parametrize(
+    ("modules", "lines"),
+    [(LEFT_OUT, LIGHT), pytest.param({"torch", "pyro"}, DRAWN_LIGHT, marks=pytest.mark.slow)],
+)
 def test_scoring_and_reading_go_without_what_fits(folder: Path, modules: set[str], lines: tuple[str, ...]) -> None:
     one_after_the_other = (
         "for line in sys.argv[1:]:\n    sys.argv = ['irtbench', *line.split()]\n"

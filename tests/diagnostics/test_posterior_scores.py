@@ -79,7 +79,7 @@ def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]
 )
 def test_clean_data_pass_whoever_answered_what(design: str) -> None:
     found: dict[str, list[float]] = {"items": [], "pairs": [], "whole": []}
-    for seed in range(5):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         items = ItemParameters.from_difficulty(
             rng.uniform(0.8, 2, 13), np.r_[np.linspace(-1, 1, 5), np.linspace(-1.5, 1.5, 8)]
@@ -96,7 +96,7 @@ def test_clean_data_pass_whoever_answered_what(design: str) -> None:
         pairs = with_bootstrap(pairs, responses, fitted, None, rng=rng, n_samples=19, refit_many=refit_many)
         found["pairs"] += pairs.p_bootstrap[pairs.n_respondents > 0].tolist()
         found["whole"].append(global_fit(responses, fitted).p)
-    # 65 items: 10 or more below .05 have a chance of .002; of some 350 pairs, a twentieth of which is 18, 32 or more
-    assert np.sum(np.array(found["items"]) < 0.05) < 10
+    # 39 items: 8 or more below .05 have a chance of .001; of some 210 pairs, a twentieth of which is 11, 19 or more
+    assert np.sum(np.array(found["items"]) < 0.05) < 8
     assert np.mean(np.array(found["pairs"]) <= 0.05) < 0.09
-    assert np.sum(np.array(found["whole"]) < 0.05) <= 2
+    assert np.sum(np.array(found["whole"]) < 0.05) <= 1

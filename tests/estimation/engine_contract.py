@@ -150,7 +150,7 @@ ENGINES = {
         flat=True,
         apart=True,
     ),
-    "hierarchical": Engine(by_model(FitSettings(prior="hierarchical")), n_items=12),
+    "hierarchical": Engine(by_model(FitSettings(prior="hierarchical")), n_respondents=200, error=0.08),
     "hierarchical, few": Engine(
         by_model(FitSettings(prior="hierarchical")),
         n_respondents=15,
@@ -159,9 +159,7 @@ ENGINES = {
         within=1e-3,
         own_unit=True,
     ),
-    "population": Engine(
-        by_model(FitSettings(population="estimated", tolerance=1e-4)), n_items=12, flat=True, own_unit=True
-    ),
+    "population": Engine(by_model(FitSettings(population="estimated", tolerance=1e-4)), flat=True, own_unit=True),
     "one factor": Engine(by_factors(1), flat=True),
     "two factors": Engine(by_factors(2), n_items=10, within=1e-3, flat=True),
 }

@@ -42,7 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "3pl": {"kind": "3pl"},
     "hierarchical": {"prior": "hierarchical"},
     "population": {"population": "estimated", "tolerance": 1e-3},
-    "adam": {"optimiser": "adam", "max_steps": 50},
+    "adam": {"optimiser": "adam", "max_steps": 1},
 }
 SITES = {
     "3pl": {"slope", "intercept", "guessing_logit", "responses"},

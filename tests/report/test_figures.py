@@ -111,7 +111,9 @@ def of_systems(rng: np.random.Generator) -> list[Drawn]:
 @pytest.fixture(scope="module")
 def results() -> list[Drawn]:
     rng = np.random.default_rng(1)
-    return [*of_responses(rng), *of_more_items(rng), *of_systems(rng)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
+        return [*of_responses(rng), *of_more_items(rng), *of_systems(rng)]
 
 
 def is_drawn(ax: Axes) -> bool:
@@ -123,13 +125,19 @@ def test_a_result_draws_itself_and_nothing_differs_by_colour_alone(results: list
         own = result.plot()
         assert is_drawn(own), result
         assert own.figure is plt.gcf()
-        own.figure.canvas.draw()
         plt.close(own.figure)
         ax = Figure().subplots()
         assert result.plot(ax) is ax
         assert is_drawn(ax), result
         assert mistaken(ax) == [], result
         assert plt.get_fignums() == []
+
+
+@pytest.mark.slow
+def test_a_result_fits_its_figure_without_a_warning(results: list[Drawn]) -> None:
+    for result in results:
+        result.plot().figure.draw_without_rendering()
+        plt.close()
 
 
 def long_name(k: int) -> str:

@@ -14,7 +14,6 @@ from builders.parquet_folder import write_parts
 from builders.torchrun import as_torchrun
 from irtbench import ItemBank, save_bank, score_file
 from irtbench.data import response_blocks
-from irtbench.report import page
 from irtbench.scoring import part_scores
 
 NAMES = ("found", "whole")
@@ -59,7 +58,6 @@ def test_what_comes_with_scores_comes_part_by_part_too(frame, tmp_path: Path, mo
     folder = write_parts(rows, tmp_path / "parts", n_files=2, rows_of_group=97)
     save_bank(BANK, tmp_path / "bank.json")
     monkeypatch.setattr("irtbench.cli.large.MOST_FIELDS", 0)
-    monkeypatch.setattr(page, "write_drawing", lambda drawing, folder, *_, **__: (folder / drawing.name).touch())
     for name, file in (("found", folder), ("whole", tmp_path / "whole.csv")):
         place = tmp_path / name
         place.mkdir()
