@@ -30,6 +30,7 @@ from irtbench.cli.output import Shown, Words, next_command, shortened, write_tab
 from irtbench.cli.result_files import output_folder
 from irtbench.config import KEY_OF_OPTION, study_from
 from irtbench.data.how_to_read import FormatName
+from irtbench.data.place import address_of
 from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.long_table import LongTable, ReadingSummary, summarise
 from irtbench.data.readers.records import look_at
@@ -368,8 +369,8 @@ def plain_name(file: Path) -> str:
 
 
 def relative(path: Path, folder: Path) -> str:
-    """A path as a study file in that folder names it."""
-    return Path(os.path.relpath(path.resolve(), folder)).as_posix()
+    """A path as a study file in that folder names it, or an address."""
+    return address_of(path) or Path(os.path.relpath(path.resolve(), folder)).as_posix()
 
 
 def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.place import address_of
 from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
 from irtbench.data.responses import demand_unique, name_first
 
@@ -107,9 +108,8 @@ def row_place(path: str | Path, row: int) -> str:
     Rows are counted from 1 below the header. Lines, which text files alone have, differ from rows by more than the
     header where a quoted field holds a line break or empty lines were skipped, so the file is read again.
     """
-    data = _read_bytes(Path(path))
     place = f"file {path}, row {row + 1}"
-    if data.startswith(PARQUET):
+    if address_of(path) is not None or (data := _read_bytes(Path(path))).startswith(PARQUET):
         return place
     if data.lstrip()[:1] in (b"{", b"["):
         return f"file {path}, record {row + 1}"
@@ -294,15 +294,25 @@ def _parse_parquet(data: bytes, path: Path) -> pa.Table:
     try:
         file = pa.parquet.ParquetFile(pa.BufferReader(data))
         demand_few_columns(file.metadata.num_columns, path)
-        if file.metadata.num_rows * file.metadata.num_columns > MOST_FIELDS:
-            raise InputError(
-                f"file {path}: {file.metadata.num_rows} rows of {file.metadata.num_columns} columns; expected at most "
-                f"{MOST_FIELDS} fields in a table read whole (score reads larger files of responses part by part)"
-            )
+        demand_few_fields(file.metadata.num_rows, file.metadata.num_columns, path)
         text = [field.name for field in file.schema_arrow if is_text(field.type)]
         table = pa.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=text).read()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InputError(f"file {path}: damaged Parquet file ({error})") from None
+    return as_texts(table, path)
+
+
+def demand_few_fields(n_rows: int, n_columns: int, path: str | Path) -> None:
+    """Refuse Parquet of more than `MOST_FIELDS`."""
+    if n_rows * n_columns > MOST_FIELDS:
+        raise InputError(
+            f"file {path}: {n_rows} rows of {n_columns} columns; expected at most {MOST_FIELDS} fields in a table read "
+            "whole (score reads larger files of responses part by part)"
+        )
+
+
+def as_texts(table: pa.Table, path: str | Path) -> pa.Table:
+    """Rows of Parquet with every field as text, empty where null."""
     demand_unique(table.column_names, f"file {path}: column names", expected=EXPECTED_ONCE)
     columns = {}
     for name in table.column_names:
