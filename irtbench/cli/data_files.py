@@ -36,6 +36,7 @@ from irtbench.data.readers.long_table import LongTable, ReadingSummary, summaris
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import read_table
+from irtbench.data.shown import counted
 from irtbench.study.examination import items_from_keys
 from irtbench.study.study_template import NORMALISE, Preset, Template, items_from_columns, study_text
 
@@ -176,7 +177,7 @@ def doctor(
 ) -> Outcome:
     """Say what a data set holds, what is wrong with it, which commands and which prior will work, how long they take.
 
-    One line a finding, the worst first. The status is 0 whatever is found, and 2 only if the file cannot be read.
+    One line a finding, the worst first. The status is 1 where one is an error, 2 if the file cannot be read, else 0.
     """
     known, table = items.read(), reading.as_it_is(file, content, levels_of(levels))
     found = irtbench.examine(
@@ -191,8 +192,9 @@ def examination_in_words(found: irtbench.study.Examination, file: Path) -> Words
     """The examination on one screen."""
     summary = found.summary
     yield (
-        f"{file}: {summary.format}, {summary.n_respondents} respondents x {summary.n_items} items, "
-        f"{summary.n_responses} {summary.content}s, {100 * summary.density:.1f}% of all pairs"
+        f"{file}: {summary.format}, {counted(summary.n_respondents, 'respondent')} x "
+        f"{counted(summary.n_items, 'item')}, {counted(summary.n_responses, summary.content)}, "
+        f"{100 * summary.density:.1f}% of all pairs"
     )
     answers = ", ".join(f"{text} ({n})" for text, n in list(summary.answers.items())[:8])
     more = [

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 from irtbench.data.grading import loose_form
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Figures
+from irtbench.data.shown import Figures, counted
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
@@ -27,7 +27,8 @@ FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is
 ALIKE = 0.85  # of two labels, from which on one may be the other misspelt
 RARE = 0.2  # a label is rare compared with another that is given at least this many times as often
 MOST_LABELS = 50  # distinct answers; more are no fixed options
-OF_ONE = {"items": "item", "respondents": "respondent", "were": "was", "are": "is", "have": "has"}
+OF_ONE = {"items": "item", "labels": "label", "others": "another", "respondents": "respondent", "were": "was"}
+OF_ONE |= {"are": "is", "have": "has"}
 SURE = 2.5  # standard errors below zero, from which on an item-rest correlation is negative
 FEWEST_ALIKE = 10  # right, and as many wrong, responses that agree, from which on two are hardly alike by chance
 MOST_CELLS = 20_000_000  # of a table of respondents and items, up to which copies are sought
@@ -104,8 +105,8 @@ def few_respondents(data: SparseResponses) -> list[Finding]:
     """Fewer respondents than items can be estimated from."""
     n = int((data.n_by_respondent > 0).sum())
     text = (
-        f"{n} respondents gave responses, fewer than {FEWEST_RESPONDENTS}: no item can be fitted; get more, or compare "
-        "them on accuracy (compare), or score them on a bank (score)"
+        f"{counted(n, 'respondent')} gave responses, fewer than {FEWEST_RESPONDENTS}: no item can be fitted; get "
+        "more, or compare them on accuracy (compare), or score them on a bank (score)"
     )
     return [Finding("error", "few_respondents", text, n)] if n < FEWEST_RESPONDENTS else []
 
@@ -249,17 +250,18 @@ def near_labels(answers: Mapping[str, int]) -> list[Finding]:
     if len(answers) > MOST_LABELS:
         return []
     names = sorted(answers, key=lambda text: -answers[text])
-    pairs = []
-    for k, common in enumerate(names):
-        for rare in names[k + 1 :]:
+    pairs = {}
+    for k, rare in enumerate(names):
+        for common in names[:k]:
             same = loose_form(common) == loose_form(rare)
             long = min(len(common), len(rare)) > 3
             alike = long and SequenceMatcher(None, loose_form(common), loose_form(rare)).ratio() >= ALIKE
-            if same or (alike and answers[rare] <= RARE * answers[common]):
-                pairs.append(f"'{rare}' ({answers[rare]}) next to '{common}' ({answers[common]})")
+            if rare not in pairs and (same or (alike and answers[rare] <= RARE * answers[common])):
+                pairs[rare] = f"'{rare}' ({answers[rare]}) next to '{common}' ({answers[common]})"
     return found(
-        "warning", "near_labels", pairs, "labels are nearly the same as others", "if one is meant, --map OLD=NEW"
-    )
+        "warning", "near_labels", [*pairs.values()], "labels are nearly the same as others",
+        "if one is meant, --map OLD=NEW",
+    )  # fmt: skip
 
 
 def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:

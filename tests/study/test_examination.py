@@ -155,6 +155,31 @@ def test_labels_that_are_nearly_the_same(other: str, is_near: bool) -> None:
         assert f"'{other}' (3) next to 'perhaps'" in finding.text
 
 
+def test_labels_are_counted_once_and_one_is_one() -> None:
+    frame = answers()
+    own = frame.index[frame["answer"] == "perhaps"]
+    frame.loc[own[:3], "answer"] = "Perhaps"
+    assert "1 label is nearly the same as another: 'Perhaps' (3)" in _text(frame, "near_labels")
+    frame.loc[own[3:5], "answer"] = " PERHAPS"
+    assert "2 labels are nearly the same as others: " in _text(frame, "near_labels")
+
+
+def _text(frame: pd.DataFrame, code: str) -> str:
+    finding = examine(table(frame), items=items()).finding(code)
+    assert finding is not None
+    return finding.text
+
+
+def test_one_item_and_one_respondent_are_one_and_what_all_got_right_is_counted() -> None:
+    of_one = clean().query("respondent_id == 'r1'")
+    found = examine(table(of_one))
+    assert found.finding("few_respondents").text.startswith("1 respondent gave responses")  # type: ignore[union-attr]
+    assert found.prior_reason.startswith("12 items outnumber") or "1 response to" in found.prior_reason
+    assert found.commands[0].why == "1 respondent; expected at least 10"
+    assert examine(table(clean().query("item_id == 'item1'"))).commands[2].why == "1 item; expected more than 3"
+    assert examine(table(clean().assign(response=1.0))).prior_reason.startswith(f"{len(clean()) // M} responses to")
+
+
 SHAPE = Shape(n_respondents=1000, n_items=50, per_item=1000, graded=True, has_answers=False)
 
 

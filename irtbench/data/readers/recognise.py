@@ -305,7 +305,7 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     raise InputError(
         f"file {path}: neither a long table (columns respondent_id, item_id, ...) nor a wide one (a row for each "
         f"respondent, named in column '{first}'); it has: {name_first(names, most=12)}; "
-        f"expected them named: {column_options(columns, names)}, {OR_A_TABLE}"
+        f"expected them named: {column_options(columns, names)}, a first column with a name for each row, {OR_A_TABLE}"
     )
 
 

@@ -26,10 +26,12 @@ from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.place import address_of
 from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
 from irtbench.data.responses import demand_unique, name_first
+from irtbench.data.shown import counted
 
 EXPECTED_ONCE = "; expected each once, or a table of respondent_id, item_id, response"
 #: Fields that mean "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
+OTHER_SCORES = "; grades that are words need --levels, lowest first; numbers are written 0.6, not 0,6, 60% or 3/5"
 WORDS = {"true": 1.0, "false": 0.0}  # that mean responses
 
 #: A table that is read whole: at most ``MOST_BYTES`` of text (unpacked, where it is gzipped), which takes eight times
@@ -159,7 +161,7 @@ def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Seq
             lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
         )
         return np.where(places < 0, np.nan, places)
-    scores = to_numbers(texts, place=place, words=WORDS, advice="; grades that are words need --levels, lowest first")
+    scores = to_numbers(texts, place=place, words=WORDS, advice=OTHER_SCORES)
     scores[scores == -1] = np.nan
     return scores
 
@@ -423,7 +425,8 @@ def describe_damage(opened: Callable[[], IO[bytes]], path: str | Path, separator
                     f"file {path} (line {line}): a quote opens here and is never closed; expected one behind the field"
                 )
             if len(fields) != len(header):
-                return f"file {path}, row {row} (line {line}): expected {len(header)} fields but got {len(fields)}"
+                place = f"file {path}, row {row} (line {line})"
+                return f"{place}: expected {counted(len(header), 'field')} but got {len(fields)}"
     except UnicodeDecodeError:
         for line, text in enumerate(io.BufferedReader(opened()), start=1):  # type: ignore[type-var]
             try:
