@@ -11,7 +11,6 @@ from pathlib import Path
 
 from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
-from irtbench.data.place import address_of
 from irtbench.data.readers import (
     argilla,
     deepeval,
@@ -31,7 +30,6 @@ from irtbench.data.readers import (
     prodigy,
     promptfoo,
 )
-from irtbench.data.readers.large_table import opened_table
 from irtbench.data.readers.long_table import column_options, item_and_value, likely_long
 from irtbench.data.readers.observations import RECORDS, Reader, names_of
 from irtbench.data.readers.records import Head, look_at
@@ -143,7 +141,7 @@ def find_sources(paths: Sequence[Path], how: HowToRead, left_out: Counter[str]) 
 
 def _heads(paths: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[Head, bool]]:
     """The files, those named first, and whether each was found in a folder."""
-    yield from ((_head(path), False) for path in paths if not path.is_dir())
+    yield from ((look_at(path), False) for path in paths if not path.is_dir())
     for folder in (path for path in paths if path.is_dir()):
         files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
         files = [file for file in files if not any(part[0] == "." for part in file.relative_to(folder).parts)]
@@ -156,15 +154,8 @@ def _heads(paths: Sequence[Path], left_out: Counter[str]) -> Iterator[tuple[Head
                 left_out["files of no known format"] += 1
 
 
-def _head(path: Path) -> Head:
-    """What is seen of a file, or of Parquet at an address."""
-    return look_at(path) if address_of(path) is None else Head(path, "parquet", columns=opened_table(path).names)
-
-
 def _kind_of(head: Head, found: bool, how: HowToRead, left_out: Counter[str]) -> Reader | str:
-    """The reader of a file, or what it is besides; what is at an address is a table."""
-    if address_of(head.path) is not None:
-        return TABLE
+    """The reader of a file, or what it is besides."""
     readers = [reader for reader in READERS if how.format in ("auto", reader.name)]
     reader = next((reader for reader in readers if reader.recognises(head)), None)
     if is_prolific(head):
