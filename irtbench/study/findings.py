@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -27,8 +28,7 @@ FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is
 ALIKE = 0.85  # of two labels, from which on one may be the other misspelt
 RARE = 0.2  # a label is rare compared with another that is given at least this many times as often
 MOST_LABELS = 50  # distinct answers; more are no fixed options
-OF_ONE = {"items": "item", "labels": "label", "others": "another", "respondents": "respondent", "were": "was"}
-OF_ONE |= {"are": "is", "have": "has"}
+OF_ONE = {"were": "was", "are": "is", "have": "has", "come": "comes"}
 SURE = 2.5  # standard errors below zero, from which on an item-rest correlation is negative
 FEWEST_ALIKE = 10  # right, and as many wrong, responses that agree, from which on two are hardly alike by chance
 MOST_CELLS = 20_000_000  # of a table of respondents and items, up to which copies are sought
@@ -97,7 +97,8 @@ def found(severity: Severity, code: str, names: Sequence[str], text: str, advice
     if not names:
         return []
     if len(names) == 1:
-        text = " ".join(OF_ONE.get(word, word) for word in text.split())
+        text = re.sub(r"^(\w+)s\b", r"\1", text)
+        text = re.sub(r"\b(were|are|have|come)\b", lambda verb: OF_ONE[verb[0]], text, count=1)
     return [Finding(severity, code, f"{len(names)} {text}: {name_first(names)}; {advice}", len(names), tuple(names))]
 
 

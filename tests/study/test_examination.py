@@ -159,9 +159,20 @@ def test_labels_are_counted_once_and_one_is_one() -> None:
     frame = answers()
     own = frame.index[frame["answer"] == "perhaps"]
     frame.loc[own[:3], "answer"] = "Perhaps"
-    assert "1 label is nearly the same as another: 'Perhaps' (3)" in _text(frame, "near_labels")
+    assert "1 label is nearly the same as others: 'Perhaps' (3)" in _text(frame, "near_labels")
     frame.loc[own[3:5], "answer"] = " PERHAPS"
     assert "2 labels are nearly the same as others: " in _text(frame, "near_labels")
+
+
+def test_of_one_name_the_noun_and_the_verb_are_in_the_singular() -> None:
+    frame = answers()
+    frame.loc[frame["item_id"] == "item3", "item_id"] = "new"
+    assert _text(frame, "unknown_items").startswith("1 item answered is not in the table of items: new; ")
+    assert _text(frame, "unasked_items").startswith("1 item of the table was never answered: item3; ")
+    twins = clean().query("item_id == 'item3'").assign(item_id="copy")
+    found = examine(table(pd.concat([clean(), twins]))).finding("twin_items")
+    assert found is not None
+    assert found.text.startswith("1 group of items has the same responses by all: item3 = copy; ")
 
 
 def _text(frame: pd.DataFrame, code: str) -> str:
