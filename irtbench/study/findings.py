@@ -265,6 +265,18 @@ def near_labels(answers: Mapping[str, int]) -> list[Finding]:
     )  # fmt: skip
 
 
+def near_names(data: SparseResponses) -> list[Finding]:
+    """Respondents, and items, whose names differ in capitals or spaces alone."""
+    return [
+        finding
+        for word, names in (("respondents", data.respondent_ids), ("items", data.item_ids))
+        for finding in found(
+            "warning", "near_names", where(pd.Series(names).map(loose_form).duplicated().to_numpy(), names),
+            f"{word} have the name of another but for capitals or spaces", "if one is meant, give it one name",
+        )
+    ]  # fmt: skip
+
+
 def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
     """Several responses of one respondent to one item, distinguished by a trial or not."""
     repeated = frame.loc[frame.duplicated(PAIR), PAIR].drop_duplicates()
@@ -309,12 +321,13 @@ def left_out(reasons: Mapping[str, int]) -> list[Finding]:
 
 #: What is asked of graded responses.
 OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
-    few_respondents, blocks, dead_items, thin_items, lonely_items, reversed_items, copies, idle_respondents, same_score,
+    few_respondents, blocks, near_names, dead_items, thin_items, lonely_items, reversed_items, copies, idle_respondents,
+    same_score,
 )  # fmt: skip
 
 
 #: The same of grades, which are neither right nor wrong.
-OF_GRADES = (few_respondents, blocks, idle_respondents)
+OF_GRADES = (few_respondents, blocks, near_names, idle_respondents)
 
 
 def _alike(names: Sequence[str], vectors: NDArray[np.int8]) -> list[str]:

@@ -181,6 +181,16 @@ def _text(frame: pd.DataFrame, code: str) -> str:
     return finding.text
 
 
+def test_names_that_differ_in_spaces_or_capitals_are_named() -> None:
+    frame = clean()
+    frame.loc[frame.index[frame["respondent_id"] == "r7"][-5:], "respondent_id"] = "R7 "
+    near = [finding for finding in examine(table(frame)).findings if finding.code == "near_names"]
+    assert [finding.text for finding in near] == [
+        "1 respondent has the name of another but for capitals or spaces: R7 ; if one is meant, give it one name"
+    ]
+    assert near[0].severity == "warning"
+
+
 def test_one_item_and_one_respondent_are_one_and_what_all_got_right_is_counted() -> None:
     of_one = clean().query("respondent_id == 'r1'")
     found = examine(table(of_one))
