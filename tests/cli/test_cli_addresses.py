@@ -79,9 +79,9 @@ def test_no_credential_is_written_or_printed_where_all_goes_well(
 def test_every_command_reads_what_is_at_an_address_as_from_the_disk(
     store: fsspec.AbstractFileSystem, tmp_path: Path
 ) -> None:
-    frame = wide_frame(drawn(30, 5))
+    frame, said = wide_frame(drawn(30, 5)), list[list[str]]()
     frame.to_parquet(tmp_path / "here.parquet", index=False)
-    address, said = put(store, "there", frame), []
+    address = put(store, "there", frame)
     for place in (tmp_path / "here.parquet", address):
         run("convert -o long.csv --overwrite", place, cwd=tmp_path)
         told = run("doctor", place).out
