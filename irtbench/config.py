@@ -479,7 +479,7 @@ def read_rules(path: Path, table: Mapping[str, Any]) -> PruneRules:
 
 
 def existing(path: Path, key: str, file: Path, *, folders: bool = False) -> Path:
-    """Return the file, or where that will do the folder, if it is there."""
-    if not (file.is_file() or (folders and file.is_dir())):
+    """Return the file, or where that will do the folder, if it is there; a study file's own folder need not be."""
+    if not (file.resolve().is_file() or (folders and file.resolve().is_dir())):
         raise InputError(f"{path}: {key}: no such file: {file}")
     return file

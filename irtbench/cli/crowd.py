@@ -243,6 +243,7 @@ class CrowdChecks:
         typer.Option("--model", help="Answers are grades, without keys, and person fit is by this model of them."),
     ] = None
     levels: Levels = None
+    answers_map: Map = field(default_factory=list)
 
     @property
     def asked(self) -> irtbench.study.screening_effect.AfterTheRules:
@@ -300,6 +301,8 @@ def screen(
         {
             "--levels: of grades; expected --model grm, gpcm, pcm or rsm with them":
             also.levels is not None and also.model is None,
+            "--map: of answers with keys; expected none with --model":
+            bool(also.answers_map) and also.model is not None,
             f"--similar {also.similar or 0:g}: expected a level between 0 and 1":
             also.similar is not None and not 0 < also.similar < 1,
         }
@@ -339,8 +342,9 @@ def screened_answers(
     given = items.kept(reading.answers(answers).frame, known)
     also.demand_seconds(given, answers)
     approval = None if rules.min_approval is None else also.approval_rates(given, answers)
+    meant = given.assign(answer=in_one_vocabulary(given, known, mapped(also.answers_map)))
     return irtbench.study.screening_effect.screen_crowd(
-        given, known, rules, also.asked, approval, seed=run.seed, progress=run.progress
+        meant, known, rules, also.asked, approval, seed=run.seed, progress=run.progress
     ), given
 
 

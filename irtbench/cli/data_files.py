@@ -30,11 +30,13 @@ from irtbench.cli.output import Shown, Words, next_command, shortened, write_tab
 from irtbench.cli.result_files import output_folder
 from irtbench.config import KEY_OF_OPTION, study_from
 from irtbench.data.how_to_read import FormatName
+from irtbench.data.place import address_of
 from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.long_table import LongTable, ReadingSummary, summarise
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import read_table
+from irtbench.data.shown import counted
 from irtbench.study.examination import items_from_keys
 from irtbench.study.study_template import NORMALISE, Preset, Template, items_from_columns, study_text
 
@@ -175,7 +177,7 @@ def doctor(
 ) -> Outcome:
     """Say what a data set holds, what is wrong with it, which commands and which prior will work, how long they take.
 
-    One line a finding, the worst first. The status is 0 whatever is found, and 2 only if the file cannot be read.
+    One line a finding, the worst first. The status is 1 where one is an error, 2 if the file cannot be read, else 0.
     """
     known, table = items.read(), reading.as_it_is(file, content, levels_of(levels))
     found = irtbench.examine(
@@ -190,8 +192,9 @@ def examination_in_words(found: irtbench.study.Examination, file: Path) -> Words
     """The examination on one screen."""
     summary = found.summary
     yield (
-        f"{file}: {summary.format}, {summary.n_respondents} respondents x {summary.n_items} items, "
-        f"{summary.n_responses} {summary.content}s, {100 * summary.density:.1f}% of all pairs"
+        f"{file}: {summary.format}, {counted(summary.n_respondents, 'respondent')} x "
+        f"{counted(summary.n_items, 'item')}, {counted(summary.n_responses, summary.content)}, "
+        f"{100 * summary.density:.1f}% of all pairs"
     )
     answers = ", ".join(f"{text} ({n})" for text, n in list(summary.answers.items())[:8])
     more = [
@@ -368,8 +371,8 @@ def plain_name(file: Path) -> str:
 
 
 def relative(path: Path, folder: Path) -> str:
-    """A path as a study file in that folder names it."""
-    return Path(os.path.relpath(path.resolve(), folder)).as_posix()
+    """A path as a study file in that folder names it, or an address."""
+    return address_of(path) or Path(os.path.relpath(path.resolve(), folder)).as_posix()
 
 
 def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:

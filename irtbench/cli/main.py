@@ -240,7 +240,7 @@ def kept_input(value: Any, kept: ExitStack) -> Any:
     """A file with what a pipe gives (``-`` for standard input); anything else as it is."""
     if not isinstance(value, Path):
         return value
-    path = Path("/dev/stdin") if value == Path("-") else value
+    path = Path("/dev/stdin") if value == Path("-") else keep_credentials(value)
     if not (path.is_fifo() or path.is_char_device()):
         return path
     folder = kept.enter_context(removed_at_the_end(Path(tempfile.mkdtemp(prefix="irtbench-"))))

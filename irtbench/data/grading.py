@@ -309,7 +309,7 @@ def _advice(strange: Sequence[str], known: set[str]) -> str:
         for rules in (("strip", "casefold"), ("strip", "punctuation"), ("strip", "punctuation", "casefold"), THOROUGH):
             alike = {normalise_text(text, rules) for text in known}
             if all(normalise_text(text, rules) in alike for text in strange):
-                return f"grading.normalise = {list(rules)} makes them so".replace("'", '"')
+                return f"grading.normalise = {list(rules)} makes them so (or --map)".replace("'", '"')
     return (
         'grading.options names further options, grading.unknown = "wrong" counts all others as wrong, grading.map '
         "(--map OLD=NEW) says what they mean"

@@ -21,6 +21,7 @@ if sys.platform != "win32":
 #: What a path makes of an address: it takes one of two slashes away.
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]+):/+(.*)", re.DOTALL)
 _IN_TEXT = re.compile(r"(?<![a-z0-9+.-])([a-z][a-z0-9+.-]+:/+)(\S+)", re.IGNORECASE)
+_ONE_SLASH = re.compile(r"(?<![a-z0-9+./-])((?!file:)[a-z][a-z0-9+.-]+:/)(?=[^/\s])", re.IGNORECASE)
 CHAINED = re.compile(r"::(?=[a-z][a-z0-9+.-]+:/)", re.IGNORECASE)
 _WITH_PORT = re.compile(r"[^:]*(:\d{0,5})?|\[.*\](:\d{0,5})?")
 _END_OF_CLAUSE = re.compile(r"[\])}>'\"`,;:.]+$")
@@ -56,7 +57,7 @@ def without_credentials(text: str) -> str:
     'simplecache::https://host:80/x, rows 1 to 9'
     """
     if ":/" in text:
-        text = _IN_TEXT.sub(lambda found: found[1] + _bare(found[1], found[2]), text)
+        text = _IN_TEXT.sub(lambda found: found[1] + _bare(found[1], found[2]), _ONE_SLASH.sub(r"\1/", text))
     for secret, shown in _secrets.items():
         text = text.replace(secret, shown)
     return text

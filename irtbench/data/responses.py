@@ -69,7 +69,7 @@ def hash_of(*parts: Any) -> str:
 
 def name_first(values: Sequence[object], *, most: int = 5) -> str:
     """List the first few values for an error message: ``'a, b, c and 4 more'``."""
-    shown = ", ".join(str(value) for value in values[:most])
+    shown = ", ".join("''" if value == "" else str(value) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
 
 

@@ -129,7 +129,7 @@ def agreement_figures(overall: Agreement, by_label: Mapping[str, Agreement], ite
     items
         Contents of item_agreement.csv.
     """
-    found = {"all items": overall, **by_label}
+    found = {"all": overall, **by_label}  # the one scale of items without labels is all of them
     return one_panel(
         "agreement", partial(draw_agreement, found=found),
         f"Agreement beyond chance on {plural(len(found), 'set')} of items.",

@@ -84,7 +84,8 @@ def kappa_table(
 
 
 def _agreements(overall: Agreement | None, by_label: Mapping[str, Agreement]) -> list[tuple[str, Agreement]]:
-    return ([] if overall is None else [("all", overall)]) + list(by_label.items())
+    """Over all items and those of each label; the one scale of items without labels is all of them."""
+    return [] if overall is None else list({"all": overall, **by_label}.items())
 
 
 def ranges_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:

@@ -30,7 +30,7 @@ from irtbench.data.readers.table_blocks import (
     ordered_blocks,
     wide_blocks,
 )
-from irtbench.data.readers.wide_table import likely_respondent_column, matching, share_graded
+from irtbench.data.readers.wide_table import is_metadata, likely_respondent_column, matching, share_graded
 from irtbench.data.response_blocks import Blocks, blocks_of
 from irtbench.data.responses import MISSING, ResponseMatrix, Responses, demand_unique, name_first
 from irtbench.data.shown import counted
@@ -228,7 +228,8 @@ def wide_columns(table: LargeTable, bank: ItemBank, choice: ColumnChoice) -> tup
         matching(names, table.in_words.partition(" ")[2], choice.items, choice.exclude),
         set(item_ids_of(bank)),
     )
-    return respondent, [name for name in chosen if name in known], [name for name in chosen if name not in known]
+    others = [name for name in chosen if name not in known and (choice.items is not None or not is_metadata(name))]
+    return respondent, [name for name in chosen if name in known], others
 
 
 def grader_of(bank: ItemBank, choice: ColumnChoice, rules: GradingSettings, *, answers: bool) -> Grader:

@@ -96,9 +96,9 @@ def choose_prior(shape: Shape) -> tuple[Prior, str]:
         return "hierarchical", (
             f"{shape.n_items} items outnumber {shape.n_respondents} respondents: the prior is learnt from the items"
         )
+    responses = f"{shape.per_item:g} response{'s' * (shape.per_item != 1)} to the median item"
     if shape.per_item < FEW_PER_ITEM:
-        return "hierarchical", f"{shape.per_item:g} responses to the median item: the prior is learnt from the items"
-    responses = f"{shape.per_item:g} responses to the median item"
+        return "hierarchical", f"{responses}: the prior is learnt from the items"
     # of more items than respondents the weak prior would set the scale
     if (shape.some_apart and shape.n_items <= shape.n_respondents) or shape.per_item < SOME_PER_ITEM:
         why = "some items were answered differently by one respondent alone" if shape.some_apart else responses
@@ -155,7 +155,7 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
     of_responses = "takes graded responses; build grades answers by their key" if shape.has_answers else stop
     alone = of_responses == ""
     if not stop and shape.n_items <= FEWEST_ITEMS:
-        too_few = f"{shape.n_items} items; expected more than {FEWEST_ITEMS}"
+        too_few = f"{counted(shape.n_items, 'item')}; expected more than {FEWEST_ITEMS}"
     elif not stop and shape.n_items > shape.n_respondents:
         too_few = "item fit and local dependence say little with more items than respondents; fit them"
     builds = not (stop or too_few)
@@ -183,7 +183,8 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
 def advise_on_grades(shape: Shape, megabytes: float) -> tuple[CommandAdvice, ...]:
     """The same where responses are grades."""
     stop, maybe = _obstacle(replace(shape, graded=True), ()), "if they are grades: " * shape.has_answers
-    few = stop or (f"{shape.n_items} items; expected more than {FEWEST_ITEMS}" if shape.n_items <= FEWEST_ITEMS else "")
+    too_few = f"{counted(shape.n_items, 'item')}; expected more than {FEWEST_ITEMS}"
+    few = stop or (too_few if shape.n_items <= FEWEST_ITEMS else "")
     return (
         CommandAdvice("fit", not stop, stop or f"{maybe}--model grm (or gpcm, pcm, rsm)", None, megabytes),
         CommandAdvice("items diagnose", not stop, stop or "after fit, on its items.csv"),
@@ -202,7 +203,7 @@ def _obstacle(shape: Shape, obstacles: tuple[str, ...]) -> str:
     if not shape.graded:
         return first or "answers are not graded: --items with their key"
     if shape.n_respondents < FEWEST_RESPONDENTS:
-        return f"{shape.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}"
+        return f"{counted(shape.n_respondents, 'respondent')}; expected at least {FEWEST_RESPONDENTS}"
     return first if shape.n_items else "no item was answered right by some and wrong by others"
 
 
@@ -493,7 +494,7 @@ def _shape(data: SparseResponses, shape: Shape, items: ItemTable | None, finding
         shape,
         n_respondents=int((data.n_by_respondent > 0).sum()),
         n_items=int(some_differ.sum()),
-        per_item=float(np.median(n[some_differ])) if some_differ.any() else 0.0,
+        per_item=float(np.median(n[some_differ] if some_differ.any() else n)),
         n_scales=1 if items is None else max(1, len(items.scales())),
         some_apart=any(finding.code == "one_apart" for finding in findings),
     )

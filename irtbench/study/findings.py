@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from irtbench.data.grading import loose_form
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Figures
+from irtbench.data.shown import Figures, counted
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.settings import FEWEST_RESPONDENTS
 
@@ -27,8 +28,8 @@ FEW_RESPONSES = 10  # to an item, or by a respondent: what they say of either is
 ALIKE = 0.85  # of two labels, from which on one may be the other misspelt
 RARE = 0.2  # a label is rare compared with another that is given at least this many times as often
 MOST_LABELS = 50  # distinct answers; more are no fixed options
-OF_ONE = {"items": "item", "respondents": "respondent", "were": "was", "are": "is", "have": "has"}
 ANSWERED_BY_ABILITY, SURELY = 0.3, 3.3  # a correlation with the number of responses, and its standard errors from 0
+OF_ONE = {"were": "was", "are": "is", "have": "has", "come": "comes"}
 SURE = 2.5  # standard errors below zero, from which on an item-rest correlation is negative
 FEWEST_ALIKE = 10  # right, and as many wrong, responses that agree, from which on two are hardly alike by chance
 MOST_CELLS = 20_000_000  # of a table of respondents and items, up to which copies are sought
@@ -97,7 +98,8 @@ def found(severity: Severity, code: str, names: Sequence[str], text: str, advice
     if not names:
         return []
     if len(names) == 1:
-        text = " ".join(OF_ONE.get(word, word) for word in text.split())
+        text = re.sub(r"^(\w+)s\b", r"\1", text)
+        text = re.sub(r"\b(were|are|have|come)\b", lambda verb: OF_ONE[verb[0]], text, count=1)
     return [Finding(severity, code, f"{len(names)} {text}: {name_first(names)}; {advice}", len(names), tuple(names))]
 
 
@@ -105,8 +107,8 @@ def few_respondents(data: SparseResponses) -> list[Finding]:
     """Fewer respondents than items can be estimated from."""
     n = int((data.n_by_respondent > 0).sum())
     text = (
-        f"{n} respondents gave responses, fewer than {FEWEST_RESPONDENTS}: no item can be fitted; get more, or compare "
-        "them on accuracy (compare), or score them on a bank (score)"
+        f"{counted(n, 'respondent')} gave responses, fewer than {FEWEST_RESPONDENTS}: no item can be fitted; get "
+        "more, or compare them on accuracy (compare), or score them on a bank (score)"
     )
     return [Finding("error", "few_respondents", text, n)] if n < FEWEST_RESPONDENTS else []
 
@@ -276,17 +278,30 @@ def near_labels(answers: Mapping[str, int]) -> list[Finding]:
     if len(answers) > MOST_LABELS:
         return []
     names = sorted(answers, key=lambda text: -answers[text])
-    pairs = []
-    for k, common in enumerate(names):
-        for rare in names[k + 1 :]:
+    pairs = {}
+    for k, rare in enumerate(names):
+        for common in names[:k]:
             same = loose_form(common) == loose_form(rare)
             long = min(len(common), len(rare)) > 3
             alike = long and SequenceMatcher(None, loose_form(common), loose_form(rare)).ratio() >= ALIKE
-            if same or (alike and answers[rare] <= RARE * answers[common]):
-                pairs.append(f"'{rare}' ({answers[rare]}) next to '{common}' ({answers[common]})")
+            if rare not in pairs and (same or (alike and answers[rare] <= RARE * answers[common])):
+                pairs[rare] = f"'{rare}' ({answers[rare]}) next to '{common}' ({answers[common]})"
     return found(
-        "warning", "near_labels", pairs, "labels are nearly the same as others", "if one is meant, --map OLD=NEW"
-    )
+        "warning", "near_labels", [*pairs.values()], "labels are nearly the same as others",
+        "if one is meant, --map OLD=NEW",
+    )  # fmt: skip
+
+
+def near_names(data: SparseResponses) -> list[Finding]:
+    """Respondents, and items, whose names differ in capitals or spaces alone."""
+    return [
+        finding
+        for word, names in (("respondents", data.respondent_ids), ("items", data.item_ids))
+        for finding in found(
+            "warning", "near_names", where(pd.Series(names).map(loose_form).duplicated().to_numpy(), names),
+            f"{word} have the name of another but for capitals or spaces", "if one is meant, give it one name",
+        )
+    ]  # fmt: skip
 
 
 def repeated_pairs(frame: pd.DataFrame) -> list[Finding]:
@@ -333,13 +348,13 @@ def left_out(reasons: Mapping[str, int]) -> list[Finding]:
 
 #: What is asked of graded responses.
 OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
-    few_respondents, blocks, dead_items, thin_items, lonely_items, reversed_items, answered_by_ability, copies,
+    few_respondents, blocks, near_names, dead_items, thin_items, lonely_items, reversed_items, answered_by_ability, copies,
     idle_respondents, same_score,
 )  # fmt: skip
 
 
 #: The same of grades, which are neither right nor wrong.
-OF_GRADES = (few_respondents, blocks, idle_respondents)
+OF_GRADES = (few_respondents, blocks, near_names, idle_respondents)
 
 
 def _alike(names: Sequence[str], vectors: NDArray[np.int8]) -> list[str]:

@@ -31,6 +31,8 @@ BAD_TABLES: dict[str, tuple[bytes, str]] = {
     "ragged": (b"a,b\n1,2\n1,2,3\n", "expected 2 fields but got 3"),
     "a quote that stays open": (b'a,b\n1,2\n3,"4\n', "(line 3): a quote opens here and is never closed"),
     "a repeated column": (b"a,a\n1,2\n", "a is repeated"),
+    "two columns without a name": (b"a,,\n1,2,3\n", "unique but '' is repeated"),
+    "a line above the header": (b"my study\na,b\n1,2\n", "row 1 (line 2): expected 1 field but got 2"),
     "gzip cut off": (gzip.compress(b"a,b\n" * 500)[:-9], "damaged gzip file"),
     "gzip damaged": (gzip.compress(b"a,b\n1,2\n")[:10] + b"\xff" * 20, "damaged gzip file"),
     "parquet cut off": (PARQUET.getvalue()[:-30], "damaged Parquet file"),

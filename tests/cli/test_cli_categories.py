@@ -264,7 +264,7 @@ def wrong(grades: Path) -> Path:
         ("fit scores.csv --model grm --threshold 2", "expected none for scores in categories"),
         ("fit scores.csv --levels a,b", "--levels: go with grades"),
         ("fit scores.csv --model grm --levels good", "expected two labels or more"),
-        ("fit labels.csv --model grm", "expected a number but got 'good'; grades that are words need --levels"),
+        ("fit labels.csv --model grm", "got 'good'; grades that are words need --levels ... numbers are written 0.6"),
         ("fit labels.csv --model grm --levels poor,good", "expected one of poor, good but got 'fair'"),
         ("fit twice.csv --model grm", "--trials"),
         ("fit scores.csv --model rasch --constraints scores.csv", "--constraints: go with 2pl, 3pl, grm"),

@@ -226,6 +226,26 @@ def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
     assert len(answers) == found["n_answers_kept"]
 
 
+def test_answers_in_other_capitals_are_screened_as_they_are_meant_and_others_mapped(tmp_path: Path) -> None:
+    rng, keys = np.random.default_rng(3), ["yes", "no"] * 5
+    items = pd.DataFrame({"item_id": [f"q{k}" for k in range(10)], "key": keys, "attention": [1] + [0] * 9})
+    items.to_csv(tmp_path / "items.csv", index=False)
+    rows = [(f"w{i}", item, rng.choice(["yes", "no"])) for i in range(20) for item in items["item_id"]]
+    plain = pd.DataFrame(rows, columns=["respondent_id", "item_id", "answer"])
+    plain.to_csv(tmp_path / "plain.csv", index=False)
+    plain.assign(answer=plain["answer"].str.upper() + " ").to_csv(tmp_path / "capitals.csv", index=False)
+    plain.replace({"yes": "1", "no": "0"}).to_csv(tmp_path / "numbers.csv", index=False)
+    screen = "crowd screen {} --items items.csv --attention-share 1 --json -o out_{}"
+    found = [
+        run(screen.format(*words), cwd=tmp_path).json
+        for words in (("plain.csv", 1), ("capitals.csv", 2), ("numbers.csv --map 1=yes,0=no", 3))
+    ]
+    assert 0 < found[0]["n_kept"] < 20
+    assert found[0] == found[1] == found[2]
+    assert set(pd.read_csv(tmp_path / "out_2" / "answers.csv")["answer"]) == {"YES ", "NO "}  # as they were given
+    refused("crowd screen plain.csv --model grm --map 1=yes -o no", cwd=tmp_path, saying="--map: of answers with keys")
+
+
 def test_what_a_fit_can_say_is_written_on_request(tmp_path: Path) -> None:
     """Of thirty people on 24 items; p0 and p1 gave the same answers, wrong ones included."""
     rows = [

@@ -30,6 +30,10 @@ def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
     assert len(lines) < 24
 
 
+def test_the_help_says_when_the_status_is_1() -> None:
+    assert "The status is 1 where one is an error" in " ".join(run("doctor --help").out.split())
+
+
 @pytest.mark.parametrize("arguments", [["answers.csv", "--items", "items.csv"], ["responses.csv"]])
 def test_build_takes_the_study_file_of_init_as_it_is(folder: Path, arguments: list[str]) -> None:
     options = ["--system", "systems.csv"] if "--items" in arguments else []

@@ -97,8 +97,8 @@ FOUR_ITEMS = {"x": "yes", "y": "no", "z": "yes", "w": "no"}
         ("yes maybe nay maybe", {}, "3 of 4 answers are neither key nor option of any item: maybe, nay; expected no"),
         ("yes maybe nay maybe", {"options": ("maybe",)}, "1 of 4 answers are neither key nor option of any item: nay"),
         ("yes Maybe no no", {}, 'grading.options names further options, grading.unknown = "wrong" counts'),
-        ("yes Yes NO no", {}, 'grading.normalise = ["strip", "casefold"] makes them so'),
-        ("yes yes. (no) no", {}, 'grading.normalise = ["strip", "punctuation"] makes them so'),
+        ("yes Yes NO no", {}, 'grading.normalise = ["strip", "casefold"] makes them so (or --map)'),
+        ("yes yes. (no) no", {}, 'grading.normalise = ["strip", "punctuation"] makes them so (or --map)'),
         ("oh maybe nay maybe oh", {"unknown": "wrong"}, "no answer is the key of any item: maybe, nay, oh"),
     ],
 )

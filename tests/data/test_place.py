@@ -19,7 +19,7 @@ def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     ("text", "shown"),
     [
         ("s3://KEY:SECRET@bucket/x.parquet?X-Amz-Signature=1", "s3://bucket/x.parquet"),
-        ("file s3:/KEY:SECRET@bucket/x, row 3, column i1: got 2", "file s3:/bucket/x, row 3, column i1: got 2"),
+        ("file s3:/KEY:SECRET@bucket/x, row 3, column i1: got 2", "file s3://bucket/x, row 3, column i1: got 2"),
         ("S3://KEY:SECRET@bucket/x", "S3://bucket/x"),
         ("s3://KEY:SEC/RET@bucket/x", "s3://bucket/x"),
         ("s3://KEY:SEC?RET#@bucket/x?sig=1", "s3://bucket/x"),

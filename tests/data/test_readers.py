@@ -331,6 +331,11 @@ def test_items_by_their_usual_names(write):
     assert items.label == (None, None)
 
 
+def test_an_item_may_be_called_what_means_nothing_in_other_columns(write):
+    items = read_items(write("item_id,key,label\nNA,yes,NA\nnan,no,a\n"))
+    assert (items.item_ids, items.key, items.label) == (("NA", "nan"), ("yes", "no"), (None, "a"))
+
+
 def test_items_by_columns_named_and_rows_chosen(real_data):
     path = real_data / "lalor2016_snli" / "items.csv"
     items = read_items(path, columns={"label": "gold"}, where={"set": "5gs"})

@@ -196,6 +196,16 @@ def test_nothing_is_cut_at_any_width(shown: Browser, width: int, scheme: str) ->
     shown.devtools("Emulation.setEmulatedMedia", features=[])
 
 
+def test_a_long_name_of_an_item_stays_in_its_column(shown: Browser) -> None:
+    shown.run(UNFOLD)
+    found = shown.run(
+        """const cell = document.querySelector("#items-table tbody th"), link = cell.querySelector("a");
+        link.textContent = "x".repeat(300);
+        return [link.getBoundingClientRect().right, cell.getBoundingClientRect().right];"""
+    )
+    assert found[0] <= found[1]
+
+
 def test_without_script_parts_unfold_and_everything_is_there(window: Browser, page: Path) -> None:
     window.devtools("Emulation.setScriptExecutionDisabled", value=True)
     try:

@@ -441,6 +441,8 @@ def test_kappas_of_labels_and_of_answers(study):
     table = table_of(paper_tables.kappa_table, named).set_index("label")
     assert table.index.tolist() == ["all", "yes", "answer: no", "answer: perhaps"]
     assert table.loc["yes", "category_kappa"] == study.agreement.category_kappa[2]
+    unlabelled = replace(study, agreement_by_label={"all": study.agreement})
+    assert table_of(paper_tables.kappa_table, unlabelled)["label"].tolist()[:2] == ["all", "answer: no"]
 
 
 def test_item_status_takes_parameters_from_the_last_fit_an_item_was_in(study):

@@ -154,6 +154,16 @@ def test_csv_is_scored_as_parquet_is(bank: ItemBank, tmp_path: Path, form: str) 
         np.testing.assert_allclose(found[name], expected[name], atol=1e-3, err_msg=name)
 
 
+def test_columns_that_say_something_of_the_respondents_are_no_items(bank: ItemBank, tmp_path: Path) -> None:
+    responses = responses_to(bank, 20, missing=0)
+    frame = pd.DataFrame(responses.values, columns=list(responses.item_ids)).astype("Int8")
+    frame.assign(age=31, country="DK", respondent_id=responses.respondent_ids).to_csv(tmp_path / "more.csv")
+    assert score_file(bank, tmp_path / "more.csv", tmp_path / "scores.parquet") == 20
+    found, expected = pd.read_parquet(tmp_path / "scores.parquet"), score_responses(bank, responses)
+    np.testing.assert_allclose(found["theta"], expected["theta"], atol=1e-6)
+    assert found["respondent_id"].tolist() == expected["respondent_id"].tolist()
+
+
 def test_names_that_are_formulas_come_back(bank: ItemBank, tmp_path: Path) -> None:
     (tmp_path / "r.csv").write_text("who,plain0\n=1+1,1\n'=2+2,0\n")
     score_file(bank, tmp_path / "r.csv", tmp_path / "s.csv")

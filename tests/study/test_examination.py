@@ -169,6 +169,52 @@ def test_labels_that_are_nearly_the_same(other: str, is_near: bool) -> None:
         assert f"'{other}' (3) next to 'perhaps'" in finding.text
 
 
+def test_labels_are_counted_once_and_one_is_one() -> None:
+    frame = answers()
+    own = frame.index[frame["answer"] == "perhaps"]
+    frame.loc[own[:3], "answer"] = "Perhaps"
+    assert "1 label is nearly the same as others: 'Perhaps' (3)" in _text(frame, "near_labels")
+    frame.loc[own[3:5], "answer"] = " PERHAPS"
+    assert "2 labels are nearly the same as others: " in _text(frame, "near_labels")
+
+
+def test_of_one_name_the_noun_and_the_verb_are_in_the_singular() -> None:
+    frame = answers()
+    frame.loc[frame["item_id"] == "item3", "item_id"] = "new"
+    assert _text(frame, "unknown_items").startswith("1 item answered is not in the table of items: new; ")
+    assert _text(frame, "unasked_items").startswith("1 item of the table was never answered: item3; ")
+    twins = clean().query("item_id == 'item3'").assign(item_id="copy")
+    found = examine(table(pd.concat([clean(), twins]))).finding("twin_items")
+    assert found is not None
+    assert found.text.startswith("1 group of items has the same responses by all: item3 = copy; ")
+
+
+def _text(frame: pd.DataFrame, code: str) -> str:
+    finding = examine(table(frame), items=items()).finding(code)
+    assert finding is not None
+    return finding.text
+
+
+def test_names_that_differ_in_spaces_or_capitals_are_named() -> None:
+    frame = clean()
+    frame.loc[frame.index[frame["respondent_id"] == "r7"][-5:], "respondent_id"] = "R7 "
+    near = [finding for finding in examine(table(frame)).findings if finding.code == "near_names"]
+    assert [finding.text for finding in near] == [
+        "1 respondent has the name of another but for capitals or spaces: R7 ; if one is meant, give it one name"
+    ]
+    assert near[0].severity == "warning"
+
+
+def test_one_item_and_one_respondent_are_one_and_what_all_got_right_is_counted() -> None:
+    of_one = clean().query("respondent_id == 'r1'")
+    found = examine(table(of_one))
+    assert found.finding("few_respondents").text.startswith("1 respondent gave responses")  # type: ignore[union-attr]
+    assert found.prior_reason.startswith("12 items outnumber") or "1 response to" in found.prior_reason
+    assert found.commands[0].why == "1 respondent; expected at least 10"
+    assert examine(table(clean().query("item_id == 'item1'"))).commands[2].why == "1 item; expected more than 3"
+    assert examine(table(clean().assign(response=1.0))).prior_reason.startswith(f"{len(clean()) // M} responses to")
+
+
 SHAPE = Shape(n_respondents=1000, n_items=50, per_item=1000, graded=True, has_answers=False)
 
 

@@ -1,11 +1,9 @@
-"""What the cells of a part of a large table mean: names, responses, scores and their levels, answers and their keys."""
+"""What the cells of a part of a large table mean: responses, scores and their levels, answers and their keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,94 +14,14 @@ from numpy.typing import NDArray
 
 from irtbench.data.grading import GradingSettings, as_compared, as_meant, labels_of
 from irtbench.data.input_error import InputError, refuse_first
-from irtbench.data.readers.table import MISSING, WORDS, as_level, graded, is_text, numbers_among, without_guards
+from irtbench.data.readers.large_table import Cells
+from irtbench.data.readers.table import MISSING, as_level, graded
 from irtbench.data.responses import MISSING as NOT_OBSERVED
 from irtbench.data.responses import ResponseMatrix, name_first
 
 FIRST_ANSWERS = 10_000  # that show whether the answers are meant for the keys
 MOST_LEVELS = 100
 UNKNOWN = -2  # the place of a score that is none of the levels
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The cells of one column in some rows of a file, of which the first has this number."""
-
-    values: pa.Array
-    source: Path | str
-    name: str
-    first_row: int = 1
-
-    def place(self, row: int) -> str:
-        """The place of a cell, by its row among these."""
-        return f"file {self.source}, row {self.first_row + row}, column {self.name}"
-
-    def coded(self) -> pa.DictionaryArray:
-        """The cells as codes and values."""
-        return self.values if pa.types.is_dictionary(self.values.type) else self.values.dictionary_encode()
-
-    def distinct(self) -> tuple[list[Any], NDArray[np.int64]]:
-        """The distinct values, of which the last is None, and which of them each row has."""
-        column = self.coded()
-        values = column.dictionary.to_pylist()
-        codes = pa.compute.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
-        return [*values, None], codes
-
-    def texts(self) -> pa.Array:
-        """The cells as texts."""
-        return self._as_text(self.values)
-
-    def names(self) -> pa.Array:
-        """The cells as names, none of them empty."""
-        found = without_guards(self.texts())
-        empty = pa.compute.fill_null(pa.compute.equal(found, ""), True)
-        if pa.compute.any(empty).as_py():
-            raise InputError(f"{self.place(pa.compute.index(empty, True).as_py())}: expected a name but it is empty")
-        return found
-
-    def coded_names(self) -> pa.DictionaryArray:
-        """The same as codes."""
-        column = self.coded()
-        given = self._as_text(column.dictionary)
-        names = without_guards(given)
-        if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
-            self.names()  # says where
-        coded = pa.DictionaryArray.from_arrays(column.indices, names)
-        return coded if names is given else coded.cast(pa.string()).dictionary_encode()  # two may be one without guards
-
-    def numbers(self, expected: str = "1, 0 or missing") -> NDArray[np.float64]:
-        """The cells as numbers, NaN where null or missing."""
-        kind = self.values.type
-        if is_text(kind) or pa.types.is_dictionary(kind):
-            texts, codes = self.distinct()
-            found = _numbers(tuple(map(str, texts[:-1])))[codes]
-            refuse_first(
-                np.isinf(found),
-                lambda row: f"{self.place(row)}: expected {expected} but it holds '{texts[codes[row]]}'",
-            )
-            return found
-        try:
-            whole = self.values.cast(pa.int8()) if pa.types.is_boolean(kind) else self.values
-            numbers: NDArray[np.float64] = whole.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise InputError(
-                f"file {self.source}, column {self.name}: expected {expected} but it holds {kind}"
-            ) from None
-        return numbers
-
-    def _as_text(self, values: pa.Array) -> pa.Array:
-        try:
-            return values.cast(pa.string())
-        except pa.ArrowException:
-            raise InputError(
-                f"file {self.source}, column {self.name}: expected text or numbers but it holds {values.type}"
-            ) from None
-
-
-@lru_cache(32)  # parts of a table have the same few texts in column after column
-def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64]:
-    """Texts as numbers, and NaN at the end for what is null."""
-    return np.append(numbers_among(pd.Index(texts, dtype=object), WORDS), np.nan)
 
 
 @dataclass(frozen=True)

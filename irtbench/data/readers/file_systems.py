@@ -12,7 +12,6 @@ from threading import Thread
 from typing import TypeVar
 from urllib.parse import unquote
 
-import fsspec
 import pyarrow as pa
 import pyarrow.fs
 
@@ -51,7 +50,8 @@ def demand_allowed(address: str, allow_address: Sequence[str], *, of_study: bool
     known = ", ".join((*STORES, *(() if of_study else TYPED)))
     allowed = f"{scheme}://{endpoint or host}/"
     raise InputError(
-        f"{address}: {why} is not followed unless it is allowed; expected one of {known}, or --allow-address {allowed}"
+        f"{address}: {why} is not followed unless it is allowed; expected one of {known}, or --allow-address {allowed} "
+        "(of fit, score, build, items diagnose)"
     )
 
 
@@ -67,6 +67,8 @@ def filesystem_of(place: str) -> tuple[pa.fs.FileSystem, str]:
         except pa.ArrowInvalid:  # one that Arrow does not know
             if "::" in place:
                 raise InputError(f"{place}: is a file within another; expected a file by itself") from None
+            import fsspec  # which not everybody needs
+
             other, path = fsspec.core.url_to_fs(place)
             return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(other)), path
 
@@ -155,4 +157,5 @@ def failures_of(filesystem: pa.fs.FileSystem) -> tuple[type[Exception], ...]:
 
 def first_line(error: BaseException) -> str:
     """What an error of a library says first."""
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    missing = isinstance(error, FileNotFoundError)
+    return "no such file" if missing else next(iter(str(error).splitlines()), type(error).__name__)

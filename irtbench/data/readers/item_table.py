@@ -82,7 +82,8 @@ def read_items(
     }
     item_column = chosen["item_id"] or likely_column(list(frame.columns), "item_id") or "item_id"
     frame = rows_of_items(frame, item_column, path, columns=list(columns.values()), where=where)
-    items = items_of(frame.mask(frame.isin(MISSING)), chosen | {"item_id": item_column, "attention": None})
+    missing = frame.isin(MISSING) & (frame.columns != item_column)  # an item may be called NA
+    items = items_of(frame.mask(missing), chosen | {"item_id": item_column, "attention": None})
     if (checks := chosen["attention"]) is None:
         return items
     place = field_places(path, checks)

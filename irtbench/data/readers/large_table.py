@@ -5,20 +5,22 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
+from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import unguarded
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.place import address_of, as_given, note_credentials, without_credentials
-from irtbench.data.readers.cells import Cells
 from irtbench.data.readers.file_systems import (
     change_of,
     content_tag,
@@ -32,12 +34,18 @@ from irtbench.data.readers.file_systems import (
 from irtbench.data.readers.packed import GZIP, MOST_BYTES, MOST_TIMES, PARQUET, first_bytes
 from irtbench.data.readers.table import (
     OPEN_QUOTE,
+    WORDS,
     TextSource,
+    as_texts,
     demand_few_columns,
+    demand_few_fields,
     describe_damage,
     header_of,
     is_end,
+    is_text,
+    numbers_among,
     separator_of,
+    without_guards,
 )
 from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
@@ -45,6 +53,87 @@ from irtbench.data.shown import Shown, counted
 SUFFIX = ".parquet"
 ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
 BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of one column in some rows of a file, of which the first has this number."""
+
+    values: pa.Array
+    source: Path | str
+    name: str
+    first_row: int = 1
+
+    def place(self, row: int) -> str:
+        """The place of a cell, by its row among these."""
+        return f"file {self.source}, row {self.first_row + row}, column {self.name}"
+
+    def coded(self) -> pa.DictionaryArray:
+        """The cells as codes and values."""
+        return self.values if pa.types.is_dictionary(self.values.type) else self.values.dictionary_encode()
+
+    def distinct(self) -> tuple[list[Any], NDArray[np.int64]]:
+        """The distinct values, of which the last is None, and which of them each row has."""
+        column = self.coded()
+        values = column.dictionary.to_pylist()
+        codes = pa.compute.fill_null(column.indices, len(values)).to_numpy(zero_copy_only=False)
+        return [*values, None], codes
+
+    def texts(self) -> pa.Array:
+        """The cells as texts."""
+        return self._as_text(self.values)
+
+    def names(self) -> pa.Array:
+        """The cells as names, none of them empty."""
+        found = without_guards(self.texts())
+        empty = pa.compute.fill_null(pa.compute.equal(found, ""), True)
+        if pa.compute.any(empty).as_py():
+            raise InputError(f"{self.place(pa.compute.index(empty, True).as_py())}: expected a name but it is empty")
+        return found
+
+    def coded_names(self) -> pa.DictionaryArray:
+        """The same as codes."""
+        column = self.coded()
+        given = self._as_text(column.dictionary)
+        names = without_guards(given)
+        if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
+            self.names()  # says where
+        coded = pa.DictionaryArray.from_arrays(column.indices, names)
+        return coded if names is given else coded.cast(pa.string()).dictionary_encode()  # two may be one without guards
+
+    def numbers(self, expected: str = "1, 0 or missing") -> NDArray[np.float64]:
+        """The cells as numbers, NaN where null or missing."""
+        kind = self.values.type
+        if is_text(kind) or pa.types.is_dictionary(kind):
+            texts, codes = self.distinct()
+            found = _numbers(tuple(map(str, texts[:-1])))[codes]
+            refuse_first(
+                np.isinf(found),
+                lambda row: f"{self.place(row)}: expected {expected} but it holds '{texts[codes[row]]}'",
+            )
+            return found
+        try:
+            whole = self.values.cast(pa.int8()) if pa.types.is_boolean(kind) else self.values
+            numbers: NDArray[np.float64] = whole.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise InputError(
+                f"file {self.source}, column {self.name}: expected {expected} but it holds {kind}"
+            ) from None
+        return numbers
+
+    def _as_text(self, values: pa.Array) -> pa.Array:
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowException:
+            raise InputError(
+                f"file {self.source}, column {self.name}: expected text or numbers but it holds {values.type}"
+            ) from None
+
+
+@lru_cache(32)  # parts of a table have the same few texts in column after column
+def _numbers(texts: tuple[str, ...]) -> NDArray[np.float64]:
+    """Texts as numbers, and NaN at the end for what is null."""
+    return np.append(numbers_among(pd.Index(texts, dtype=object), WORDS), np.nan)
 
 
 @dataclass(frozen=True)
@@ -152,7 +241,8 @@ class LargeTable(Shown):
             try:
                 own, metadata = in_time(partial(_ends_of, filesystem, info.path), filesystem, place)
             except failures_of(filesystem) as error:
-                raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)})") from None
+                alone = "; expected Parquet, which alone is read at an address" if address is not None else ""
+                raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)}){alone}") from None
             demand_few_columns(len(own.names), info.path)
             if schema is None:
                 schema = own
@@ -263,6 +353,15 @@ class LargeTable(Shown):
             yield batch
         if not at_end:
             raise pa.ArrowInvalid(OPEN_QUOTE)
+
+    def texts(self) -> pd.DataFrame:
+        """All rows, every field as text, as `read_table` gives them."""
+        demand_few_fields(self.n_rows, len(self.names), self.place)
+        coded = [name for name in self.names if self.is_text(name)]
+        batches = [rows.batch for rows in self.rows(self.names, rows=ROWS_OF_PART, coded=coded)]
+        if not batches:
+            raise InputError(f"file {self.place}: no rows below the header; expected at least one")
+        return as_texts(pa.Table.from_batches(batches), self.place).to_pandas()
 
     def is_text(self, column: str) -> bool:
         """Whether a column holds text."""

@@ -14,6 +14,8 @@ import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.place import address_of
+from irtbench.data.readers.large_table import opened_table
 from irtbench.data.readers.long_table import OF_MODELS as MODELS
 from irtbench.data.readers.long_table import (
     LongTable,
@@ -303,7 +305,7 @@ def recognise(frame: pd.DataFrame, path: str | Path, columns: Mapping[str, str])
     raise InputError(
         f"file {path}: neither a long table (columns respondent_id, item_id, ...) nor a wide one (a row for each "
         f"respondent, named in column '{first}'); it has: {name_first(names, most=12)}; "
-        f"expected them named: {column_options(columns, names)}, {OR_A_TABLE}"
+        f"expected them named: {column_options(columns, names)}, a first column with a name for each row, {OR_A_TABLE}"
     )
 
 
@@ -315,7 +317,9 @@ def _choose_format(frame: pd.DataFrame, path: str | Path, how: HowToRead) -> Tab
 
 
 def _read_frame(head: Head) -> pd.DataFrame:
-    return record_table(head) if head.kind in RECORDS else read_table(head.path)
+    if head.kind in RECORDS:
+        return record_table(head)
+    return read_table(head.path) if address_of(head.path) is None else opened_table(head.path).texts()
 
 
 def _of_its_file(frame: pd.DataFrame, path: Path, how: HowToRead) -> pd.DataFrame:

@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import pyarrow as pa
-import pyarrow.parquet
-
 from irtbench.data.input_error import InputError
+from irtbench.data.place import address_of
+from irtbench.data.readers.large_table import opened_table
 from irtbench.data.readers.packed import PARQUET, ZipArchive, open_bytes
 from irtbench.data.readers.table import header_of, read_table
 
@@ -76,7 +75,9 @@ class Head:
 
 
 def look_at(path: Path) -> Head:
-    """Look at the beginning of a file."""
+    """Look at the beginning of a file, or at the columns of Parquet at an address."""
+    if address_of(path) is not None:
+        return Head(path, "parquet", columns=opened_table(path).names)
     if path.is_dir():
         raise InputError(f"file {path}: is a folder; expected a file")
     with open_bytes(path) as file:
@@ -85,7 +86,7 @@ def look_at(path: Path) -> Head:
             with ZipArchive.open(path) as archive:
                 return Head(path, "zip", members=archive.names)
         if start == PARQUET:
-            return Head(path, "parquet", columns=_parquet_columns(path))
+            return Head(path, "parquet", columns=opened_table(path).names)
         start = (start + file.read(BYTES_READ - 4)).removeprefix(b"\xef\xbb\xbf").lstrip()
         if start.startswith(b"{"):
             line, _, rest = start.partition(b"\n")
@@ -117,15 +118,9 @@ def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Hea
 
 def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, or some columns of them, a part of the file in memory at a time."""
-    for batch in pa.parquet.ParquetFile(path).iter_batches(ROWS_READ, columns=columns):
-        yield from batch.to_pylist()
-
-
-def _parquet_columns(path: Path) -> tuple[str, ...]:
-    try:
-        return tuple(pa.parquet.read_schema(path).names)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"file {path}: damaged Parquet file ({error})") from None
+    table = opened_table(path)
+    for rows in table.rows(columns or table.names, rows=ROWS_READ):
+        yield from rows.batch.to_pylist()
 
 
 BYTES_READ = 2**20

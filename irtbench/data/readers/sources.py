@@ -181,8 +181,8 @@ def _describe_unknown(head: Head, how: HowToRead) -> str:
         return f"file {head.path}: does not look like the format {how.format}; expected another, {OR_A_TABLE}"
     content = {
         "zip": f"a zip archive of {name_first(head.members)}",
-        "array": f"a JSON array, its records with {name_first(list(head.first), most=12) or 'no names'}",
-        "lines": f"JSON lines with {name_first(list(head.first), most=12)}",
+        "array": f"a JSON array, its records with {name_first(names_of(head), most=12) or 'no names'}",
+        "lines": f"JSON lines with {name_first(names_of(head), most=12)}",
         "object": f"a JSON object with {name_first(list(head.first), most=12)}",
     }[head.kind]
     if irt_programs.recognises(head):

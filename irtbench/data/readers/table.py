@@ -23,12 +23,15 @@ from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
 from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.place import address_of
 from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
 from irtbench.data.responses import demand_unique, name_first
+from irtbench.data.shown import counted
 
 EXPECTED_ONCE = "; expected each once, or a table of respondent_id, item_id, response"
 #: Fields that mean "nothing here" wherever a value may be missing.
 MISSING = ("", "NA", "NaN", "nan")
+OTHER_SCORES = "; grades that are words need --levels, lowest first; numbers are written 0.6, not 0,6, 60% or 3/5"
 WORDS = {"true": 1.0, "false": 0.0}  # that mean responses
 
 #: A table that is read whole: at most ``MOST_BYTES`` of text (unpacked, where it is gzipped), which takes eight times
@@ -107,9 +110,8 @@ def row_place(path: str | Path, row: int) -> str:
     Rows are counted from 1 below the header. Lines, which text files alone have, differ from rows by more than the
     header where a quoted field holds a line break or empty lines were skipped, so the file is read again.
     """
-    data = _read_bytes(Path(path))
     place = f"file {path}, row {row + 1}"
-    if data.startswith(PARQUET):
+    if address_of(path) is not None or (data := _read_bytes(Path(path))).startswith(PARQUET):
         return place
     if data.lstrip()[:1] in (b"{", b"["):
         return f"file {path}, record {row + 1}"
@@ -159,7 +161,7 @@ def to_scores(texts: pd.Series[str], *, place: Callable[[int], str], levels: Seq
             lambda row: f"{place(row)}: expected one of {', '.join(levels)} but got '{texts.iloc[row]}'",
         )
         return np.where(places < 0, np.nan, places)
-    scores = to_numbers(texts, place=place, words=WORDS, advice="; grades that are words need --levels, lowest first")
+    scores = to_numbers(texts, place=place, words=WORDS, advice=OTHER_SCORES)
     scores[scores == -1] = np.nan
     return scores
 
@@ -294,15 +296,25 @@ def _parse_parquet(data: bytes, path: Path) -> pa.Table:
     try:
         file = pa.parquet.ParquetFile(pa.BufferReader(data))
         demand_few_columns(file.metadata.num_columns, path)
-        if file.metadata.num_rows * file.metadata.num_columns > MOST_FIELDS:
-            raise InputError(
-                f"file {path}: {file.metadata.num_rows} rows of {file.metadata.num_columns} columns; expected at most "
-                f"{MOST_FIELDS} fields in a table read whole (score reads larger files of responses part by part)"
-            )
+        demand_few_fields(file.metadata.num_rows, file.metadata.num_columns, path)
         text = [field.name for field in file.schema_arrow if is_text(field.type)]
         table = pa.parquet.ParquetFile(pa.BufferReader(data), read_dictionary=text).read()
     except (pa.ArrowException, OSError, MemoryError) as error:
         raise InputError(f"file {path}: damaged Parquet file ({error})") from None
+    return as_texts(table, path)
+
+
+def demand_few_fields(n_rows: int, n_columns: int, path: str | Path) -> None:
+    """Refuse Parquet of more than `MOST_FIELDS`."""
+    if n_rows * n_columns > MOST_FIELDS:
+        raise InputError(
+            f"file {path}: {n_rows} rows of {n_columns} columns; expected at most {MOST_FIELDS} fields in a table read "
+            "whole (score reads larger files of responses part by part)"
+        )
+
+
+def as_texts(table: pa.Table, path: str | Path) -> pa.Table:
+    """Rows of Parquet with every field as text, empty where null."""
     demand_unique(table.column_names, f"file {path}: column names", expected=EXPECTED_ONCE)
     columns = {}
     for name in table.column_names:
@@ -413,7 +425,8 @@ def describe_damage(opened: Callable[[], IO[bytes]], path: str | Path, separator
                     f"file {path} (line {line}): a quote opens here and is never closed; expected one behind the field"
                 )
             if len(fields) != len(header):
-                return f"file {path}, row {row} (line {line}): expected {len(header)} fields but got {len(fields)}"
+                place = f"file {path}, row {row} (line {line})"
+                return f"{place}: expected {counted(len(header), 'field')} but got {len(fields)}"
     except UnicodeDecodeError:
         for line, text in enumerate(io.BufferedReader(opened()), start=1):  # type: ignore[type-var]
             try:

@@ -24,8 +24,8 @@ from irtbench.data import response_blocks
 from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.items import UnknownItems, unknown_items_error
-from irtbench.data.readers.cells import FIRST_ANSWERS, Cells, Grader
-from irtbench.data.readers.large_table import LargeTable, Rows
+from irtbench.data.readers.cells import FIRST_ANSWERS, Grader
+from irtbench.data.readers.large_table import Cells, LargeTable, Rows
 from irtbench.data.readers.long_table import long_columns
 from irtbench.data.readers.table import text_bytes
 from irtbench.data.readers.wide_table import item_columns, likely_respondent_column

@@ -27,6 +27,7 @@ METADATA = {
     "q_relevantidlaststartdate", "q_duplicaterespondent", "q_ballotboxstuffing", "q_totalduration",
     "prolific_pid", "study_id", "session_id", "submitdate", "lastpage", "startlanguage", "seed", "datestamp",
     "timestamp", "email address", "token", "ipaddr", "refurl", "workerid", "assignmentid", "hitid",
+    "",  # of the index of a data frame, or of R's row names
 }  # fmt: skip
 #: What tables say of respondents besides their answers; so do columns ``cov_...`` of the Item Response Warehouse.
 OF_RESPONDENTS = {
@@ -39,7 +40,8 @@ OF_RESPONDENTS = {
 }  # fmt: skip
 COVARIATE = "cov_"
 MOST_ODD, FEWEST_ALIKE = 0.2, 5  # names unlike those of the other items, of which there are at least so many
-#: Of these, what names a respondent, the most reliable first.
+#: What names a respondent: ours, the index of a data frame in Parquet, and of the above, the most reliable first.
+OURS = ("respondent_id", "__index_level_0__")
 RESPONDENTS = ("prolific_pid", "responseid", "workerid", "token", "email address")
 
 _GRADED = ("1", "0", "1.0", "0.0", "true", "false")
@@ -182,7 +184,7 @@ def _parts(
     frame = without_header_rows(frame)
     respondents = frame[column].tolist()
     others = frame.columns.drop(column)
-    if others.empty or (others == "").any():
+    if others.empty or "" in frame.columns[1:]:
         raise InputError(f"file {path}: expected a named column for each item besides '{column}'")
     demand_filled(frame, path, column)
     names, left = item_columns(
@@ -237,11 +239,11 @@ def choose_respondent_column(frame: pd.DataFrame, path: str | Path, columns: Map
 
 
 def likely_respondent_column(names: Sequence[str], columns: Mapping[str, str]) -> str:
-    """The column that ``columns`` names for the respondents, or the first.
+    """The column that ``columns`` names for the respondents, or ours wherever it is, or the first.
 
     Where the first is one that survey tools add, such as a date, it is the one of theirs that names respondents.
     """
     if "respondent_id" in columns:
         return columns["respondent_id"]
-    of_survey = {name.strip().lower(): name for name in reversed(names)} if is_metadata(names[0]) else {}
-    return next((of_survey[known] for known in RESPONDENTS if known in of_survey), names[0])
+    known, of_survey = {name.strip().lower(): name for name in reversed(names)}, is_metadata(names[0])
+    return next((known[name] for name in (*OURS, *(RESPONDENTS if of_survey else ())) if name in known), names[0])

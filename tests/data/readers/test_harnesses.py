@@ -277,6 +277,7 @@ def test_py_irt_missing_keys_are_missing(write, triples):
     ("name", "content", "message"),
     [
         ("t.jsonl", [{"a": 1}, {"a": 2}], "JSON lines with a: no format that is known"),
+        ("n.jsonl", [{"a": 1, "scores": {"em": 1}}] * 2, "JSON lines with a, scores.em: no format that is known"),
         ("t.json", [{"b": 1}], "a JSON array, its records with b: no format"),
         ("t.json", {"c": 1}, "a JSON object with c: no format"),
     ],

@@ -128,3 +128,29 @@ def test_tables_of_items_and_people_have_them_too(write) -> None:
     assert read_groups(write("t.csv", "annotator,group\nann,x\n")) == {"ann": "x"}
     assert read_groups(write("t.csv", "WorkerId,sex\nann,f\n")) == {"ann": "f"}
     assert read_item_priors(write("t.csv", "question_id,mean,sd\nq1,0,1\n")) == {"q1": (0.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["q1,q2,respondent_id", "respondent_id,q1,q2", ",q1,q2", "q1,q2,__index_level_0__", "row,q1,respondent_id,q2"],
+)
+def test_respondents_are_named_by_our_column_wherever_it_is_and_by_an_index(write, header):
+    of_name = {"q1": "10", "q2": "01", "row": "78"}
+    rows = [",".join(of_name.get(name, ("ann", "bob"))[k] for name in header.split(",")) for k in (0, 1)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*no items: column row")
+        frame = read_responses(write("wide.csv", "\n".join([header, *rows]))).frame
+    assert frame.to_numpy().tolist() == [["ann", "q1", 1], ["ann", "q2", 0], ["bob", "q1", 0], ["bob", "q2", 1]]
+
+
+def test_the_row_numbers_of_a_data_frame_are_no_item(write):
+    with pytest.warns(UserWarning, match="left out as no items: column ''"):
+        frame = read_responses(write("wide.csv", ",respondent_id,q1\n0,ann,1\n1,bob,0\n")).frame
+    assert frame.to_numpy().tolist() == [["ann", "q1", 1], ["bob", "q1", 0]]
+
+
+def test_a_table_without_names_of_respondents_is_refused_with_what_names_them(write):
+    """As R writes it: with row names, which the page on mirt says, or without them."""
+    assert holds_responses(write("named.csv", '"","q1","q2"\n"1",1,0\n"2",1,1\n"3",0,1\n'))
+    with pytest.raises(InputError, match="a first column with a name for each row"):
+        read_responses(write("unnamed.csv", '"q1","q2"\n1,0\n1,1\n0,1\n'))
