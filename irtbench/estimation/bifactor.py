@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
+from irtbench.estimation.doubts import unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.factors import SeveralAbilities, moments, scores_table
 from irtbench.estimation.fit import choose_device, choose_precision
@@ -295,6 +296,7 @@ def fit_bifactor(
         alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
         n_shared=abilities.n_shared,
         single=single,
+        doubts=unlinked(abilities.own),
     )
 
 

@@ -19,7 +19,7 @@ from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import AnchorError, Calibrated, KnownItems
-from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
+from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered, unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.category_grid import check_learnable
 from irtbench.estimation.fit import (
@@ -323,7 +323,7 @@ def fit_categories(
             members = [labels == name for name in names]
             rows = tuple(scores_on_device(scores.select_respondents(part), items.columns, where) for part in members)
             grouped, begin = problem_of_groups(alone, rows, n_nodes=settings.n_nodes, start=begin)
-            fit, doubts = fit_in_groups(grouped, begin, settings, design=design), ()
+            fit, doubts = fit_in_groups(grouped, begin, settings, design=design), unlinked(grouped)
         parameters, status = fit.problem.item_parameters(fit.found.items), with_names(fit.status, scores)
         x = parameters.matrix[: len(items), -items.width :].cpu().numpy()
         own = own_parameters_of(alone.free, design)

@@ -164,7 +164,7 @@ def design_of(problem: RatingProblem, *, learnt: bool) -> csr_array:
     if not learnt:
         for column in range(places.shape[1]):
             sets = problem.ratings.item_parts if column == 0 else np.zeros(len(places), dtype=np.int64)
-            for part in range(int(sets.max()) + 1):
+            for part in np.unique(sets):
                 own = places[sets == part, column]
                 last.append(int(own[-1]))
                 others.append(own[:-1])
