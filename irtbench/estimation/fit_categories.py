@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Unpack
@@ -294,7 +294,8 @@ def fit_categories(
         raise InputError(
             "fit: start is of other items, models or categories than the responses; expected the same in their order"
         )
-    sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
+    anchored = () if anchors is None else getattr(anchors, "items", anchors).item_ids
+    sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope, anchored=anchored)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
     names: tuple[str, ...] = () if labels is None else group_names(labels, scores.n_respondents, reference)
@@ -480,6 +481,7 @@ def equal_sets(
     equal: Sequence[Sequence[tuple[str, str]]],
     *,
     common_slope: bool,
+    anchored: Collection[str],
 ) -> list[list[int]]:
     """Places in the flattened parameters that are the same, see `fit_categories`."""
     parameters = [model.parameters(len(own), 1) for model, own in zip(models, categories, strict=True)]
@@ -492,6 +494,11 @@ def equal_sets(
     if unknown := [(item, name) for pairs in equal for item, name in pairs if (item, name) not in places]:
         example = next(iter(places))
         raise InputError(f"fit: equal: no parameter {unknown[0]} that can be; expected an item and a name as {example}")
+    for pairs in equal:
+        if len({item in anchored for item, _ in pairs}) > 1:
+            raise InputError(
+                f"fit: equal: {pairs[0]}, ... are of an anchor and of another item; expected one or the other"
+            )
     found = [[places[item, name] for item, name in pairs] for pairs in equal]
     found += [[*range(0, len(models) * width, width)]] if common_slope else []
     chosen = [place for places_ in found for place in places_]

@@ -86,6 +86,14 @@ def test_what_does_not_go_together_is_said_in_a_line(words: dict[str, object], s
         fit_categories(simulated(), "gpcm", **words)  # type: ignore[arg-type]
 
 
+def test_an_anchor_and_another_item_are_not_made_equal() -> None:
+    bank = fit_categories(simulated(200), "grm").items.select(["i0", "i1"])
+    with pytest.raises(irtbench.InputError, match="are of an anchor and of another item"):
+        fit_categories(simulated(200), "grm", anchors=bank, equal=[[("i0", "a"), ("i3", "a")]])
+    both = fit_categories(simulated(200), "grm", anchors=bank, equal=[[("i0", "a"), ("i1", "a")]], max_steps=30)
+    assert both.converged
+
+
 def test_anchors_of_another_model_or_other_categories_are_refused() -> None:
     bank = fit_categories(simulated(200), "grm")
     with pytest.raises(irtbench.InputError, match="anchor i0 is grm of 4 categories"):

@@ -180,10 +180,13 @@ def common_slope(free: Tensor) -> Tensor:
 
 
 def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
-    """A matrix by which the entries of each set, places in the flattened parameters, are one; these come first."""
+    """A matrix by which the entries of each set, places in the flattened parameters, are one; these come first.
+
+    A set of which nothing is estimated is none.
+    """
     chosen = torch.nonzero(free.reshape(-1))[:, 0].tolist()
-    estimated = set(chosen)
-    together = {place: number for number, places in enumerate(sets) for place in places if place in estimated}
+    sets = [own for places in sets if (own := set(chosen) & {*places})]
+    together = {place: number for number, places in enumerate(sets) for place in places}
     alone = [place for place in chosen if place not in together]
     matrix = torch.zeros(free.numel(), len(sets) + len(alone), dtype=torch.float64, device=free.device)
     for place, number in together.items():
