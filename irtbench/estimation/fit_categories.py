@@ -59,7 +59,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.rows import scores_on_device
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
-from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
+from irtbench.models.quadrature import Quadrature, normal_grid, normal_population, rescaled
 
 #: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.
 RASCH_KINDS = ("pcm", "rsm")
@@ -347,6 +347,7 @@ def fit_categories(
         of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(populations, axis=1)
     if slopes_are_1 and known is None:
         found, moments = with_slopes_of_1(found)
+    density = shared_quadrature(fit.problem.nodes) if settings.population == "estimated" else None
     return FittedCategories(
         found,
         fit.found.log_likelihood,
@@ -360,7 +361,7 @@ def fit_categories(
         of_groups,
         seed,
         moments,
-        shared_quadrature(fit.problem.nodes) if settings.population == "estimated" else None,
+        rescaled(density, moments.mean, moments.sd) if density and moments else density,
         None if known is None else known.error,
     )
 

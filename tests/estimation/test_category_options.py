@@ -64,6 +64,27 @@ def test_a_skewed_crowd_has_a_density_of_its_own() -> None:
     normal, own = (fit_categories(drawn, "grm", population=which) for which in ("normal", "estimated"))
     assert own.n_parameters == normal.n_parameters + 3
     assert own.bic < normal.bic
+    slope, unit = (fit_categories(drawn, "gpcm", common_slope=True, population="estimated"),
+                   fit_categories(drawn, "pcm", population="estimated"))  # fmt: skip
+    a = slope.parameters[0, 0]  # with slopes of 1 ability has a times the standard deviation, and so has its density
+    assert unit.log_likelihood == pytest.approx(slope.log_likelihood, abs=1e-9)
+    np.testing.assert_allclose(unit.estimated_population.nodes, a * slope.estimated_population.nodes, rtol=1e-12)
+    mine, theirs = (irtbench.estimate_ability(fitted.items.matrix(drawn), fitted.items.as_items(),
+                    quadrature=fitted.estimated_population).theta for fitted in (unit, slope))  # fmt: skip
+    np.testing.assert_allclose(mine, a * theirs, atol=1e-6)
+
+
+def test_repeated_responses_go_with_one_slope() -> None:
+    rng = np.random.default_rng(3)
+    trials = np.full((150, 5), 3)
+    right = rng.binomial(trials, 1 / (1 + np.exp(-(rng.normal(size=(150, 1)) - np.linspace(-1, 1, 5)))))
+    names = [f"r{i}" for i in range(150)], [f"i{j}" for j in range(5)]
+    rasch = irtbench.fit_model(irtbench.ResponseMatrix(right.astype(float), *map(tuple, names), trials), kind="rasch")
+    rows = [(r, i, k < right[a, b]) for a, r in enumerate(names[0]) for b, i in enumerate(names[1]) for k in range(3)]
+    table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"]).astype({"response": int})
+    found = fit_categories(table, "pcm")
+    assert found.log_likelihood == pytest.approx(rasch.log_likelihood, abs=1e-6)
+    assert found.moments.sd == pytest.approx(rasch.moments.sd, abs=1e-4)
 
 
 @pytest.mark.parametrize(

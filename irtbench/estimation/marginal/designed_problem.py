@@ -131,6 +131,14 @@ class DesignedProblem(Problem):
         """The same for abilities of the opposite sign."""
         return self.design.free(self.own.turned(self.item_parameters(items)))
 
+    def rescaled(self, items: ItemTensors, mean: float, deviation: float) -> ItemTensors:
+        """The same curves for theta' with theta = mean + deviation theta'."""
+        return self.design.free(self.own.rescaled(self.item_parameters(items), mean, deviation))
+
+    def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
+        """P of each item at these abilities."""
+        return self.own.probability_right(self.item_parameters(items), theta)
+
     def row(self, items: ItemTensors) -> CollapsedLogistic:
         """The distribution of a respondent's row."""
         return self.own.row(self.item_parameters(items))
