@@ -294,7 +294,7 @@ def fit_categories(
         raise InputError(
             "fit: start is of other items, models or categories than the responses; expected the same in their order"
         )
-    anchored = () if anchors is None else getattr(anchors, "items", anchors).item_ids
+    anchored = () if anchors is None else items_among(anchors).item_ids
     sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope, anchored=anchored)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
@@ -407,6 +407,11 @@ def check_together(
 AnchorsInCategories = FittedCategories | CategoryParameters | ItemParameters | Calibrated
 
 
+def items_among(given: AnchorsInCategories) -> CategoryParameters | ItemParameters:
+    """The items of anchors in any form."""
+    return given if isinstance(given, CategoryParameters | ItemParameters) else given.items
+
+
 def known_categories(
     given: AnchorsInCategories, scores: CodedScores | StoredScores, items: CategoryItems, *, slopes_are_1: bool
 ) -> tuple[KnownItems, Tensor]:
@@ -414,7 +419,7 @@ def known_categories(
 
     Shape (n_items, width). Anchors of other models, or with other categories, are an error.
     """
-    of_items = given if isinstance(given, CategoryParameters | ItemParameters) else given.items
+    of_items = items_among(given)
     known = of_items.categories if isinstance(of_items, ItemParameters) else of_items
     if known is None:
         raise InputError("fit: the anchors are of right and wrong; expected items in categories, of a fit or a bank")

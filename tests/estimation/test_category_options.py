@@ -79,7 +79,9 @@ def test_repeated_responses_go_with_one_slope() -> None:
     trials = np.full((150, 5), 3)
     right = rng.binomial(trials, 1 / (1 + np.exp(-(rng.normal(size=(150, 1)) - np.linspace(-1, 1, 5)))))
     names = [f"r{i}" for i in range(150)], [f"i{j}" for j in range(5)]
-    rasch = irtbench.fit_model(irtbench.ResponseMatrix(right.astype(float), *map(tuple, names), trials), kind="rasch")
+    rasch = irtbench.fit_model(
+        irtbench.ResponseMatrix(right.astype(float), tuple(names[0]), tuple(names[1]), trials), kind="rasch"
+    )
     rows = [(r, i, k < right[a, b]) for a, r in enumerate(names[0]) for b, i in enumerate(names[1]) for k in range(3)]
     table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"]).astype({"response": int})
     found = fit_categories(table, "pcm")

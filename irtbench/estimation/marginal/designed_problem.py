@@ -193,7 +193,7 @@ def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
     A set of which nothing is estimated is none.
     """
     chosen = torch.nonzero(free.reshape(-1))[:, 0].tolist()
-    sets = [own for places in sets if (own := set(chosen) & {*places})]
+    sets = [own for places in sets if (own := sorted(set(chosen) & {*places}))]
     together = {place: number for number, places in enumerate(sets) for place in places}
     alone = [place for place in chosen if place not in together]
     matrix = torch.zeros(free.numel(), len(sets) + len(alone), dtype=torch.float64, device=free.device)

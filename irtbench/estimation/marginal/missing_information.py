@@ -163,7 +163,7 @@ def sums_of_right(batch: Batch, values: Tensor, rows: ResponseRows, *, own: bool
     """Sums of values over respondents who answered both of two items right; or each item, if `own`."""
     if own:
         return batch.correct_by_item @ values
-    weighted = rows.scratch.matrix("weighted", *batch.correct.shape, values)
+    weighted = rows.scratch.matrix("weighted", len(batch), batch.correct.shape[1], values)
     return batch.correct_by_item @ torch.mul(batch.correct, values[:, None], out=weighted)
 
 
