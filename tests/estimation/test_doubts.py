@@ -105,7 +105,7 @@ def test_blocks_are_doubted_of_groups_and_of_several_abilities() -> None:
         "groups": lambda values: fit_groups(values, groups, max_steps=3),
         "groups in categories": lambda values: fit_categories(values, "grm", groups=groups, max_steps=3),
         "a factor": lambda values: fit_factors(values, 1, max_steps=3),
-        "testlets": lambda values: fit_bifactor(values, ["A", None, "B"] * 2, models="rasch", max_steps=3),
+        "testlets": lambda values: fit_bifactor(values, [*"AA", None, *"BB", None], models="rasch", max_steps=3),
         "each one": lambda values: fit_factors(values, 2, zero_loadings=pattern, max_steps=3),
     }
     apart, linked = of_two_blocks(), of_two_blocks()
