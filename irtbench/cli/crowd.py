@@ -493,7 +493,7 @@ def raters(
             f"{run.folder / 'scores.csv'}",
         ],
         doubts=found.doubts,
-        unconverged=[] if found.converged else ["the steps did not settle: there are too few ratings"],
+        unconverged=[] if found.converged else [found.stopped_because],
     )  # fmt: skip
 
 

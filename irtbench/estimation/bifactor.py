@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
+from irtbench.estimation.doubts import unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.factors import SeveralAbilities, moments, scores_table
 from irtbench.estimation.fit import choose_device, choose_precision
@@ -296,6 +297,7 @@ def fit_bifactor(
         alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
         n_shared=abilities.n_shared,
         single=single,
+        doubts=(*unlinked(abilities.own), *never_together(answers, names)),
     )
 
 
@@ -319,6 +321,18 @@ def groups_of_items(item_ids: Sequence[str], given: GroupsGiven) -> tuple[tuple[
             "otherwise its ability cannot be distinguished from the general one"
         )
     return kept, single
+
+
+def never_together(answers: Answers, testlets: Sequence[str | None]) -> tuple[str, ...]:
+    """What is doubtful of testlets of which nobody answered two items."""
+    given, of_item = answers.matrix.observed, np.array(testlets, dtype=object)
+    names = [name for name in dict.fromkeys(testlets) if name and given[:, of_item == name].sum(axis=1).max() < 2]
+    if not names:
+        return ()
+    return (
+        f"no respondent answered two items of testlet {name_first(names)}: nothing is known of what its items have in "
+        "common; expected some who did",
+    )
 
 
 def numbered_groups(names: Sequence[str | None]) -> ItemGroups:

@@ -13,7 +13,7 @@ from scipy.special import betaln, chdtrc, logsumexp
 
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_choice
-from irtbench.data.responses import ResponseMatrix
+from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import outnumbered
 from irtbench.estimation.fit import fit_model
@@ -151,7 +151,8 @@ class FittedTrials(InformationCriteria):
         rho = self.parameters[:, 2]
         value = f"{rho[0]:.3f}" if self.by == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
         p = f"p {self.p:.2f}" if self.p >= 0.01 else "p below .01"
-        return f"{counted(len(self.item_ids), 'item')}, dispersion {value}, {p} of none"
+        ended = "" if self.converged else ", NOT CONVERGED"
+        return f"{counted(len(self.item_ids), 'item')}, dispersion {value}, {p} of none{ended}"
 
 
 def fit_trials(
@@ -175,7 +176,8 @@ def fit_trials(
     Raises
     ------
     InputError
-        If there is one response each, there are more trials, or as `fit_model`.
+        If there is one response each, or to an item of a dispersion of its own, there are more trials, or as
+        `fit_model`.
 
     Examples
     --------
@@ -194,6 +196,8 @@ def fit_trials(
     data = as_responses(responses)
     if data.trials is None:
         raise InputError("trials: one response each; expected several trials, whose scatter shows dispersion")
+    if once := [data.item_ids[j] for j in np.flatnonzero(data.trials.max(axis=0) < 2)] * (dispersion == "item"):
+        raise InputError(f"trials: one of item {name_first(once)}; expected several of each, or dispersion scale")
     if data.trials.max() > MOST_TRIALS:
         raise InputError(f"trials: {data.trials.max()} of an item; expected at most {MOST_TRIALS} for a dispersion")
     binomial = fit_model(data, device=device, seed=seed)
@@ -250,7 +254,7 @@ def scatters_less(none: FittedTrials, data: ResponseMatrix) -> bool:
 
 def named(item: str, n: int) -> str:
     """A name for the trials of an item of which there are n."""
-    return f"{item} ({n} trials)"
+    return f"{item} ({counted(n, 'trial')})"
 
 
 def split(data: ResponseMatrix, cells: Sequence[tuple[int, int]], names: Sequence[str]) -> ResponseMatrix:

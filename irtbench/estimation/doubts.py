@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
-from torch import Tensor
 
+from irtbench.data.links import linked
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.marginal.missing_information import posteriors
@@ -18,7 +17,6 @@ from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.threads import processes_of, total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.rows import Batch
 from irtbench.models.pyro_model.tensors import ItemTensors
 
 Array = NDArray[np.float64]
@@ -34,6 +32,7 @@ DEGENERATE = 0.95  # correlation of log a and d in a learnt prior
 WEAKLY_KNOWN = 0.9  # a parameter is not identified where its posterior is wider than this share of the prior
 STEEP = 4.0  # slope above which it must be known: .85 of the item's variance
 PARAMETERS = {"slope": "slope", "difficulty": "difficulty", "guessing": "guessing", "upper": "upper asymptote"}
+LINKING = 256  # respondents at once, of whom the first few mostly link all items
 FAR = 4.0  # difficulty, in standard deviations of ability, where hardly anybody is
 
 
@@ -77,21 +76,30 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
     return (*doubts, *unlinked(problem))
 
 
-def unlinked(problem: Problem) -> tuple[str, ...]:
-    """What is doubtful where no respondent links some items to the others, and no anchors do."""
-    rows = problem.rows
-    if rows.complete:
+def unlinked(problem: Problem, differs: NDArray[np.bool_] | None = None) -> tuple[str, ...]:
+    """What is doubtful where no respondent links some items to the others, and no anchors do.
+
+    Items that differ between groups (`differs`, shape (n_items,)) are one item in each.
+    """
+    groups = problem.observed if isinstance(problem.observed, tuple) else (problem.observed,)
+    if differs is None and any(rows.complete for rows in groups):
         return ()
-    known = ~problem.free[: rows.n_items].any(dim=1).cpu()
-    block = torch.where(known, known.int().argmax(), torch.arange(rows.n_items))
-    for batch in problem.batches():
-        block = linked(block, batch)
-        if not block.any():
-            break
+    n_items = groups[0].n_items
+    known, every = ~problem.free[:n_items].any(dim=1).cpu().numpy(), np.arange(n_items)
+    places = [every if differs is None else every + k * n_items * differs for k in range(len(groups))]
+    block = np.arange(n_items * len(groups))
+    block[:n_items] = np.where(known, known.argmax(), every)
+    for rows, place in zip(groups, places, strict=True):
+        for batch in rows.batches(LINKING, torch.float64):
+            asked = torch.ones(len(batch), n_items) if batch.observed is None else batch.observed
+            respondent, item = asked.cpu().to_sparse_coo().indices().numpy()
+            block = linked(block, respondent, place[item])
+            if not block[places].any():
+                break
     if processes_of(rows) is not None:
-        (ties,) = total(rows, torch.nn.functional.one_hot(block, len(block)))
-        block = torch.from_numpy(connected_components(ties.numpy(), directed=False)[1])
-    sizes = sorted(block.unique(return_counts=True)[1].tolist(), reverse=True)
+        (ties,) = total(rows, torch.nn.functional.one_hot(torch.from_numpy(block), len(block)))
+        block = linked(block, *ties.T.nonzero().T.numpy())
+    sizes = sorted(np.unique(block[np.unique(places)], return_counts=True)[1].tolist(), reverse=True)
     if len(sizes) == 1:
         return ()
     return (
@@ -99,20 +107,6 @@ def unlinked(problem: Problem) -> tuple[str, ...]:
         "difficulties, and abilities, of two blocks can be compared only if equally able people answered them; have "
         "common items answered, or fit each block by itself (irtbench doctor names them)",
     )
-
-
-def linked(block: Tensor, batch: Batch) -> Tensor:
-    """The first item of each item's block when these respondents tie theirs together, shape (n_items,)."""
-    assert batch.observed is not None
-    respondent, item = batch.observed.cpu().to_sparse_coo().indices()
-    while True:
-        first = block.new_full((len(batch),), len(block)).scatter_reduce(0, respondent, block[item], "amin")
-        tied = block.scatter_reduce(0, item, first[respondent], "amin")
-        moved = block.scatter_reduce(0, block, tied, "amin")[block]
-        moved = moved[moved]
-        if torch.equal(moved, block):
-            return block
-        block = moved
 
 
 def not_identified(

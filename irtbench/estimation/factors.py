@@ -20,7 +20,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredScores
-from irtbench.estimation.doubts import not_identified, outnumbered
+from irtbench.estimation.doubts import not_identified, outnumbered, unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, choose_precision
 from irtbench.estimation.fit_categories import Models
@@ -93,6 +93,8 @@ class SeveralAbilities(InformationCriteria, ABC):
         Of asymptotes, which alone have any.
     n_shared
         How many parameters fewer there are than the items' own, because items share some.
+    doubts
+        Why items may not be on one scale.
     """
 
     item_ids: tuple[str, ...]
@@ -113,6 +115,7 @@ class SeveralAbilities(InformationCriteria, ABC):
     rating_scale: bool = False
     priors: Priors = FLAT
     n_shared: int = 0
+    doubts: tuple[str, ...] = ()
 
     @property
     def intercept(self) -> NDArray[np.float64]:
@@ -218,7 +221,7 @@ class SeveralAbilities(InformationCriteria, ABC):
             "quadrature": self.nodes,
             "integration_error": None if math.isnan(self.integration_error) else self.integration_error,
             "standard_errors": self.what_errors_are_of,
-            "doubts": [*outnumbered(len(self.item_ids), self.n_respondents)],
+            "doubts": [*outnumbered(len(self.item_ids), self.n_respondents), *self.doubts],
             "log_binomial_coefficients": self.log_binomial_coefficients,
             **self.not_identified(),
         }
@@ -438,7 +441,7 @@ def fit_factors(
     blocks = independent_blocks(n_items, n_factors, zero_loadings)
     if answers.one_slope:
         check_one_slope(answers, n_factors, zero_loadings, len(blocks))
-    where, precision, found, n_shared = choose_device(device), choose_precision(dtype), [], 0
+    where, precision, found, n_shared, doubts = choose_device(device), choose_precision(dtype), [], 0, dict[str, None]()
     with fenced(seed), torch.no_grad():
         for block in blocks:
             own = answers.to(block.items, answered=True)
@@ -459,7 +462,9 @@ def fit_factors(
             natural = abilities.scale.natural(own_items.matrix[:, : abilities.scale.width])
             found.append((natural.cpu().numpy(), part))
             n_shared += abilities.n_shared
-    return replace(combined(answers, n_factors, zero_loadings, blocks, found), n_shared=n_shared)
+            doubts |= dict.fromkeys(unlinked(abilities.own))
+    model = combined(answers, n_factors, zero_loadings, blocks, found)
+    return replace(model, n_shared=n_shared, doubts=tuple(doubts))
 
 
 def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, standard_errors: bool) -> AbilitiesMode:

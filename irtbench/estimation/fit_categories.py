@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Unpack
@@ -19,7 +19,7 @@ from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import AnchorError, Calibrated, KnownItems
-from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered
+from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered, unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.category_grid import check_learnable
 from irtbench.estimation.fit import (
@@ -60,7 +60,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.rows import scores_on_device
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
-from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
+from irtbench.models.quadrature import Quadrature, normal_grid, normal_population, rescaled
 
 #: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.
 RASCH_KINDS = ("pcm", "rsm")
@@ -295,7 +295,8 @@ def fit_categories(
         raise InputError(
             "fit: start is of other items, models or categories than the responses; expected the same in their order"
         )
-    sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope)
+    anchored = () if anchors is None else items_among(anchors).item_ids
+    sets = equal_sets(each, scores.item_ids, scores.categories, equal, common_slope=common_slope, anchored=anchored)
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
     names: tuple[str, ...] = () if labels is None else group_names(labels, scores.n_respondents, reference)
@@ -324,7 +325,7 @@ def fit_categories(
             members = [labels == name for name in names]
             rows = tuple(scores_on_device(scores.select_respondents(part), items.columns, where) for part in members)
             grouped, begin = problem_of_groups(alone, rows, n_nodes=settings.n_nodes, start=begin)
-            fit, doubts = fit_in_groups(grouped, begin, settings, design=design), ()
+            fit, doubts = fit_in_groups(grouped, begin, settings, design=design), unlinked(grouped)
         parameters, status = fit.problem.item_parameters(fit.found.items), with_names(fit.status, scores)
         x = parameters.matrix[: len(items), -items.width :].cpu().numpy()
         own = own_parameters_of(alone.free, design)
@@ -347,6 +348,7 @@ def fit_categories(
         of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(populations, axis=1)
     if slopes_are_1 and known is None:
         found, moments = with_slopes_of_1(found)
+    density = shared_quadrature(fit.problem.nodes) if settings.population == "estimated" else None
     return FittedCategories(
         found,
         fit.found.log_likelihood,
@@ -360,7 +362,7 @@ def fit_categories(
         of_groups,
         seed,
         moments,
-        shared_quadrature(fit.problem.nodes) if settings.population == "estimated" else None,
+        rescaled(density, moments.mean, moments.sd) if density and moments else density,
         None if known is None else known.error,
     )
 
@@ -406,6 +408,11 @@ def check_together(
 AnchorsInCategories = FittedCategories | CategoryParameters | ItemParameters | Calibrated
 
 
+def items_among(given: AnchorsInCategories) -> CategoryParameters | ItemParameters:
+    """The items of anchors in any form."""
+    return given if isinstance(given, CategoryParameters | ItemParameters) else given.items
+
+
 def known_categories(
     given: AnchorsInCategories, scores: CodedScores | StoredScores, items: CategoryItems, *, slopes_are_1: bool
 ) -> tuple[KnownItems, Tensor]:
@@ -413,7 +420,7 @@ def known_categories(
 
     Shape (n_items, width). Anchors of other models, or with other categories, are an error.
     """
-    of_items = given if isinstance(given, CategoryParameters | ItemParameters) else given.items
+    of_items = items_among(given)
     known = of_items.categories if isinstance(of_items, ItemParameters) else of_items
     if known is None:
         raise InputError("fit: the anchors are of right and wrong; expected items in categories, of a fit or a bank")
@@ -483,6 +490,7 @@ def equal_sets(
     equal: Sequence[Sequence[tuple[str, str]]],
     *,
     common_slope: bool,
+    anchored: Collection[str],
 ) -> list[list[int]]:
     """Places in the flattened parameters that are the same, see `fit_categories`."""
     parameters = [model.parameters(len(own), 1) for model, own in zip(models, categories, strict=True)]
@@ -495,6 +503,11 @@ def equal_sets(
     if unknown := [(item, name) for pairs in equal for item, name in pairs if (item, name) not in places]:
         example = next(iter(places))
         raise InputError(f"fit: equal: no parameter {unknown[0]} that can be; expected an item and a name as {example}")
+    for pairs in equal:
+        if len({item in anchored for item, _ in pairs}) > 1:
+            raise InputError(
+                f"fit: equal: {pairs[0]}, ... are of an anchor and of another item; expected one or the other"
+            )
     found = [[places[item, name] for item, name in pairs] for pairs in equal]
     found += [[*range(0, len(models) * width, width)]] if common_slope else []
     chosen = [place for places_ in found for place in places_]

@@ -19,7 +19,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
-from irtbench.estimation.doubts import weakly_identified
+from irtbench.estimation.doubts import unlinked, weakly_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, choose_device, demand_right_and_wrong, problem_of, with_kinds
 from irtbench.estimation.fitted import software_versions
@@ -73,6 +73,8 @@ class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_b
     free_covariance
         Sampling covariance of (a, a_1, d_1, ..., d, c) of the free items, where group g has the slope a + a_g and the
         intercept d + d_g, shape (n_free, 2 n_groups + 1, n_free, 2 n_groups + 1); None where it was not computed.
+    doubts
+        Why items and groups may not be on one scale.
     """
 
     groups: tuple[str, ...]
@@ -93,6 +95,7 @@ class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_b
     n_correct_by_item: NDArray[np.int64]
     joint_error: JointError | None = None
     free_covariance: NDArray[np.float64] | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def n_respondents(self) -> int:  # type: ignore[override]
@@ -126,7 +129,7 @@ class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_b
             "seconds": round(self.seconds, 3),
             "seed": self.seed,
             "versions": software_versions(),
-            "doubts": [],
+            "doubts": list(self.doubts),
             **self.not_identified(),
             "groups": self.table().to_dict("records"),
             "settings": asdict(self.settings),
@@ -257,6 +260,7 @@ def fit_groups(
         n_correct_by_item=responses.n_correct_by_item,
         joint_error=reference_joint_error(of_groups, covariance, int(members[0].sum())) if unit == 1.0 else None,
         free_covariance=None if covariance is None else covariance[rows][:, places][:, :, rows][..., places].numpy(),
+        doubts=unlinked(of_groups, free),
     )
 
 

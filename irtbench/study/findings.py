@@ -11,10 +11,9 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from irtbench.data.grading import loose_form
+from irtbench.data.links import linked
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Figures, counted
@@ -181,16 +180,13 @@ def same_score(data: SparseResponses) -> list[Finding]:
 
 def blocks(data: SparseResponses) -> list[Finding]:
     """Respondents and items in blocks that no response ties together: their scales cannot be compared."""
-    n, n_items = len(data.respondent_ids), len(data.item_ids)
-    if not data.rows.size:
-        return []
-    ties = coo_array((np.ones(data.rows.size), (data.rows, n + data.columns)), shape=(n + n_items, n + n_items))
-    _, block = connected_components(ties, directed=False)
+    of_item, block = np.arange(len(data.item_ids)), np.full(len(data.respondent_ids), -1)
+    block[data.rows] = linked(of_item, data.rows, data.columns)[data.columns]
     tied = np.unique(block[data.rows])
     if tied.size < 2:
         return []
-    people = [np.flatnonzero(block[:n] == one) for one in tied]
-    people.sort(key=lambda members: -members.size)
+    people = [np.flatnonzero(block == one) for one in tied]
+    people.sort(key=lambda members: (-members.size, members[0]))
     sizes = ", ".join(str(members.size) for members in people[:5])
     names = tuple(data.respondent_ids[members[0]] for members in people)
     text = (

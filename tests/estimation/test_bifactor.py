@@ -181,6 +181,14 @@ def test_an_item_alone_in_its_testlet_is_in_none() -> None:
     assert fitted.slopes[5, 1] == 0
 
 
+def test_a_testlet_of_which_nobody_answered_two_items_is_doubted() -> None:
+    responses, *_ = drawn(300, [3, 3], 0.8, seed=6)
+    values = responses.values.copy()
+    values[:150, 0] = values[150:, 1] = np.nan
+    fitted = fit_bifactor(values, ["a", "a", None, "b", "b", "b"], max_steps=3, standard_errors=False)
+    assert [doubt[:50] for doubt in fitted.doubts] == ["no respondent answered two items of testlet a: not"]
+
+
 def test_models_without_a_maximum_are_not_compared() -> None:
     """Few people, uneven, easy items: slopes grow without end, and neither p nor shares of variance are reported."""
     rng = np.random.default_rng(3)

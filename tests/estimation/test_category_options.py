@@ -64,6 +64,29 @@ def test_a_skewed_crowd_has_a_density_of_its_own() -> None:
     normal, own = (fit_categories(drawn, "grm", population=which) for which in ("normal", "estimated"))
     assert own.n_parameters == normal.n_parameters + 3
     assert own.bic < normal.bic
+    slope, unit = (fit_categories(drawn, "gpcm", common_slope=True, population="estimated"),
+                   fit_categories(drawn, "pcm", population="estimated"))  # fmt: skip
+    a = slope.parameters[0, 0]  # with slopes of 1 ability has a times the standard deviation, and so has its density
+    assert unit.log_likelihood == pytest.approx(slope.log_likelihood, abs=1e-9)
+    np.testing.assert_allclose(unit.estimated_population.nodes, a * slope.estimated_population.nodes, rtol=1e-12)
+    mine, theirs = (irtbench.estimate_ability(fitted.items.matrix(drawn), fitted.items.as_items(),
+                    quadrature=fitted.estimated_population).theta for fitted in (unit, slope))  # fmt: skip
+    np.testing.assert_allclose(mine, a * theirs, atol=1e-6)
+
+
+def test_repeated_responses_go_with_one_slope() -> None:
+    rng = np.random.default_rng(3)
+    trials = np.full((150, 5), 3)
+    right = rng.binomial(trials, 1 / (1 + np.exp(-(rng.normal(size=(150, 1)) - np.linspace(-1, 1, 5)))))
+    names = [f"r{i}" for i in range(150)], [f"i{j}" for j in range(5)]
+    rasch = irtbench.fit_model(
+        irtbench.ResponseMatrix(right.astype(float), tuple(names[0]), tuple(names[1]), trials), kind="rasch"
+    )
+    rows = [(r, i, k < right[a, b]) for a, r in enumerate(names[0]) for b, i in enumerate(names[1]) for k in range(3)]
+    table = pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"]).astype({"response": int})
+    found = fit_categories(table, "pcm")
+    assert found.log_likelihood == pytest.approx(rasch.log_likelihood, abs=1e-6)
+    assert found.moments.sd == pytest.approx(rasch.moments.sd, abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +107,14 @@ def test_a_skewed_crowd_has_a_density_of_its_own() -> None:
 def test_what_does_not_go_together_is_said_in_a_line(words: dict[str, object], said: str) -> None:
     with pytest.raises(irtbench.InputError, match=said):
         fit_categories(simulated(), "gpcm", **words)  # type: ignore[arg-type]
+
+
+def test_an_anchor_and_another_item_are_not_made_equal() -> None:
+    bank = fit_categories(simulated(200), "grm").items.select(["i0", "i1"])
+    with pytest.raises(irtbench.InputError, match="are of an anchor and of another item"):
+        fit_categories(simulated(200), "grm", anchors=bank, equal=[[("i0", "a"), ("i3", "a")]])
+    both = fit_categories(simulated(200), "grm", anchors=bank, equal=[[("i0", "a"), ("i1", "a")]], max_steps=30)
+    assert both.converged
 
 
 def test_anchors_of_another_model_or_other_categories_are_refused() -> None:

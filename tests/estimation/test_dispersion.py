@@ -104,6 +104,13 @@ def test_items_have_dispersions_of_their_own() -> None:
     assert (found[3:] > 0.3).all()
 
 
+def test_one_trial_says_nothing_of_an_items_own_dispersion() -> None:
+    _, data = drawn(np.random.default_rng(4), 60, 4, 0.2, np.array([4, 4, 1, 1]))
+    with pytest.raises(InputError, match="trials: one of item i2, i3; expected several of each, or dispersion scale"):
+        fit_trials(data, "item")
+    assert fit_trials(data).converged
+
+
 def test_from_the_command_line(tmp_path: Path) -> None:
     theta, data = drawn(np.random.default_rng(4), 300, 8, 0.25, np.array(5))
     data.to_long().to_csv(tmp_path / "runs.csv", index=False)

@@ -1,7 +1,9 @@
 """A scale that is not one of ability is said to be none; one of ability, reversed items and all, is not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,6 +19,7 @@ from irtbench import (
     SparseResponses,
     StoredResponses,
     as_responses,
+    fit_bifactor,
     fit_categories,
     fit_factors,
     fit_groups,
@@ -94,6 +97,35 @@ def test_blocks_are_doubted_in_categories_and_in_many_scales() -> None:
     assert fit_categories(linked, "grm", prior="weak").doubts == ()
     fits = fit_many([apart, linked, apart], prior="weak").fits
     assert [len(fitted.doubts) for fitted in fits if fitted] == [1, 0, 1]
+
+
+def test_blocks_are_doubted_of_groups_and_of_several_abilities() -> None:
+    groups, pattern = ["a"] * 60 + ["b"] * 60, np.array([[0, 1]] * 3 + [[1, 0]] * 3, dtype=np.bool_)
+    fits: dict[str, Callable[[np.ndarray], Any]] = {
+        "groups": lambda values: fit_groups(values, groups, max_steps=3),
+        "groups in categories": lambda values: fit_categories(values, "grm", groups=groups, max_steps=3),
+        "a factor": lambda values: fit_factors(values, 1, max_steps=3),
+        "testlets": lambda values: fit_bifactor(values, [*"AA", None, *"BB", None], models="rasch", max_steps=3),
+        "each one": lambda values: fit_factors(values, 2, zero_loadings=pattern, max_steps=3),
+    }
+    apart, linked = of_two_blocks(), of_two_blocks()
+    linked[-1, 0] = 1.0
+    for name, fit in fits.items():
+        doubts = fit(apart).summary()["doubts"]
+        assert [doubt[:65] for doubt in doubts] == (name != "each one") * [
+            "no respondent links 2 blocks of items (of 3, 3 items): difficulti"
+        ]
+        assert fit(linked).summary()["doubts"] == []
+
+
+def test_a_free_item_links_no_groups() -> None:
+    values, groups = of_two_blocks(), ["a"] * 60 + ["b"] * 60
+    values[60:, 2] = np.arange(60) % 2  # of both groups, which have no other item in common
+    few: dict[str, Any] = {"prior": "weak", "max_steps": 3}
+    assert fit_groups(values, groups, **few).doubts == ()
+    assert "(of 4, 3 items)" in fit_groups(values, groups, free_items=["item3"], **few).doubts[0]
+    values[59, 5] = 1.0
+    assert fit_groups(values, groups, free_items=["item3"], **few).doubts == ()
 
 
 def test_the_command_says_so(tmp_path: Path) -> None:

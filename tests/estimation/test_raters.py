@@ -385,6 +385,20 @@ def test_raters_who_share_nothing_have_no_severity_and_one_category_is_no_error(
     assert found.scores()["theta"].notna().all()
 
 
+def test_few_ratings_whose_nodes_move_converge_to_the_maximum_on_many_nodes() -> None:
+    rng, converged = np.random.default_rng(1), []
+    for _ in range(6):
+        table = simulate(rng, 30, 2, 4, 2, sd=2.5)[0]
+        few, many = (irtbench.fit_raters(table.assign(score=table["score"] > 1), n_nodes=n) for n in (15, 61))
+        converged.append(few.converged)
+        assert few.ability_sd == pytest.approx(many.ability_sd, rel=0.02)
+        assert few.log_likelihood == pytest.approx(many.log_likelihood, abs=0.05)
+    assert all(converged)
+    short = irtbench.fit_raters(simulate(rng, 30, 2, 4, 2)[0], max_steps=1)
+    assert np.isfinite(short.log_likelihood)
+    assert short.stopped_because == "the steps did not settle: there are too few ratings"
+
+
 def test_fair_scores_are_nearer_to_the_truth_than_means_where_raters_differ() -> None:
     table, theta, _ = simulate(np.random.default_rng(5), 300, 3, 6, 1)
     severe = table["rater_id"].isin(["r0", "r1"])

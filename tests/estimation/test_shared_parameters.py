@@ -197,6 +197,14 @@ def test_many_items_have_the_same_standard_errors_by_the_shorter_way(monkeypatch
     assert shorter.population["se_sd"] == pytest.approx(whole.population["se_sd"], rel=0.15)
 
 
+def test_a_common_slope_of_anchors_alone_is_none() -> None:
+    rng, anchors = np.random.default_rng(3), irtbench.ItemParameters.from_difficulty([1.0, 1.4, 0.8], [-1.0, 0.0, 1.0])
+    responses = irtbench.simulate_responses(rng.normal(size=150), anchors, rng=rng)
+    own, common = (irtbench.fit_model(responses, anchors=anchors, kind=kind) for kind in ("2pl", "1pl"))
+    assert (common.converged, common.n_parameters) == (True, 2)
+    assert common.moments.se_mean == pytest.approx(own.moments.se_mean, rel=1e-6)
+
+
 def test_an_anchor_that_all_got_right_is_no_obstacle() -> None:
     rng = np.random.default_rng(1)
     truth = irtbench.ItemParameters.from_difficulty([1.0] * 8, [-8.0, *np.linspace(-1, 1, 7)])

@@ -243,6 +243,8 @@ def test_expected_counts_and_information_are_the_same(n_items: int, monkeypatch:
         torch.testing.assert_close(getattr(found, name), getattr(exact, name), rtol=1e-10, atol=1e-9)
     again = observed_information.observed_information(problem, items)
     torch.testing.assert_close(again, information, rtol=1e-9, atol=1e-8)
+    each, own = torch.arange(n_items), observed_information.own_information(problem, items)[:, :2, :2]
+    torch.testing.assert_close(own, again.view(n_items, 2, n_items, 2)[each, :, each], rtol=1e-11, atol=1e-9)
 
 
 @torch.no_grad()

@@ -131,6 +131,14 @@ class DesignedProblem(Problem):
         """The same for abilities of the opposite sign."""
         return self.design.free(self.own.turned(self.item_parameters(items)))
 
+    def rescaled(self, items: ItemTensors, mean: float, deviation: float) -> ItemTensors:
+        """The same curves for theta' with theta = mean + deviation theta'."""
+        return self.design.free(self.own.rescaled(self.item_parameters(items), mean, deviation))
+
+    def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
+        """P of each item at these abilities."""
+        return self.own.probability_right(self.item_parameters(items), theta)
+
     def row(self, items: ItemTensors) -> CollapsedLogistic:
         """The distribution of a respondent's row."""
         return self.own.row(self.item_parameters(items))
@@ -180,10 +188,13 @@ def common_slope(free: Tensor) -> Tensor:
 
 
 def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
-    """A matrix by which the entries of each set, places in the flattened parameters, are one; these come first."""
+    """A matrix by which the entries of each set, places in the flattened parameters, are one; these come first.
+
+    A set of which nothing is estimated is none.
+    """
     chosen = torch.nonzero(free.reshape(-1))[:, 0].tolist()
-    estimated = set(chosen)
-    together = {place: number for number, places in enumerate(sets) for place in places if place in estimated}
+    sets = [own for places in sets if (own := sorted(set(chosen) & {*places}))]
+    together = {place: number for number, places in enumerate(sets) for place in places}
     alone = [place for place in chosen if place not in together]
     matrix = torch.zeros(free.numel(), len(sets) + len(alone), dtype=torch.float64, device=free.device)
     for place, number in together.items():

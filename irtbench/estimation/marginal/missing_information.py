@@ -41,24 +41,26 @@ MOST_SPANNING = 1024  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
 
 
-def missing_of_complete_rows(problem: Problem, items: ItemTensors) -> Tensor:
+def missing_of_complete_rows(problem: Problem, items: ItemTensors, *, own: bool = False) -> Tensor:
     """That of items without guessing that everybody answered, shape (n_items, width, n_items, width).
 
     A correct response adds (theta, 1) to a score, and any response -s (theta, 1), which few functions span. So the sum
     over respondents falls into three: of the first with each other, of one of each, and of the second, which are
-    weighted alike for all items.
+    weighted alike for all items. `own`: of each item's own parameters alone, shape (n_items, width, width).
     """
     (n_items, width), theta, counts = problem.free.shape, problem.nodes.theta.T, problem.counts(items)
     basis, slopes = problem.nodes.basis, slice(len(theta))
     added = (-items.logits(basis).sigmoid_()[:, None] * basis.T).flatten(0, 1)
     base, functions = span(added, (counts.respondents / counts.respondents.sum()).clamp(min=1e-12))
-    both_right, mixed, both_base = complete_sums(problem, items, torch.cat([theta, functions]))
-    missing = base.new_zeros(n_items, width, n_items, width)
-    across = missing.new_zeros(missing.shape)
-    missing[:, :-1, :, :-1] = (base @ both_base @ base.T).view(n_items, width - 1, n_items, width - 1)
-    across[:, slopes, :, :-1] = (mixed.permute(2, 0, 1) @ base.T).view(n_items, -1, n_items, width - 1)
-    missing[:, slopes, :, slopes] += both_right.permute(2, 0, 3, 1)
-    return missing + across + across.permute(2, 3, 0, 1)
+    both_right, mixed, both_base = complete_sums(problem, items, torch.cat([theta, functions]), own=own)
+    base, other = base.view(n_items, width - 1, -1), "j" if own else "k"  # item j with itself, or with every k
+    missing = base.new_zeros((width, width, n_items) if own else (width, width, n_items, n_items))
+    across = torch.einsum(f"fsj,{other}bs->fbj{other.strip('j')}", mixed, base)
+    missing[:-1, :-1] = torch.einsum(f"jar,rs,{other}bs->abj{other.strip('j')}", base, both_base, base)
+    missing[slopes, slopes] += both_right
+    missing[slopes, :-1] += across
+    missing[:-1, slopes] += across.transpose(0, 1) if own else across.permute(1, 0, 3, 2)
+    return missing.permute(2, 0, 1) if own else missing.permute(2, 0, 3, 1)
 
 
 def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
@@ -97,25 +99,28 @@ def span(functions: Tensor, importance: Tensor) -> tuple[Tensor, Tensor]:
     return coefficients, right / root
 
 
-def complete_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def complete_sums(
+    problem: Problem, items: ItemTensors, functions: Tensor, *, own: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """Posterior covariances of abilities and of the functions behind them summed over respondents, with complete rows.
 
     Returns
     -------
     both_right
-        Of abilities over those who answered both items right, shape (n_factors, n_factors, n_items, n_items).
+        Of abilities over those who answered both items right, shape (n_factors, n_factors, n_items, n_items); `own`:
+        those who answered an item right, shape (n_factors, n_factors, n_items).
     mixed
         Of one with another function over those who answered an item right, shape (n_factors, n_base, n_items).
     both_base
         Of the other functions over all, shape (n_base, n_base).
     """
-    found = tabulated_sums(problem, items, functions)
+    found = tabulated_sums(problem, items, functions, own=own)
     if found is None:
         found = summed(
             problem.rows,
-            "missing information, complete rows",
+            f"missing information, complete rows, own {own}",
             (*at(problem.in_float64().row(items)), functions),
-            lambda rows: complete_sums_of(replace(problem, rows=rows), items, functions),
+            lambda rows: complete_sums_of(replace(problem, rows=rows), items, functions, own=own),
         )
     both_right, mixed, both_base = found
     for k in range(len(both_right)):
@@ -123,7 +128,9 @@ def complete_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tu
     return both_right, mixed, both_base
 
 
-def complete_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def complete_sums_of(
+    problem: Problem, items: ItemTensors, functions: Tensor, *, own: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """The same of some respondents, the first but for the half above the diagonal of its first two dimensions.
 
     Covariances of two abilities and of one with another function are needed respondent by respondent, those of two
@@ -132,7 +139,7 @@ def complete_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) ->
     n_items, n_right = len(items), problem.n_factors
     right, base = functions[:n_right], functions[n_right:]
     n_base = len(base)
-    both_right = items.intercept.new_zeros(n_right, n_right, n_items, n_items)
+    both_right = items.intercept.new_zeros(n_right, n_right, *[n_items] * (1 if own else 2))
     mixed = items.intercept.new_zeros(n_right, n_base, n_items)
     both_base = items.intercept.new_zeros(n_base, n_base)
     with_all = (right[:, None, :] * functions).flatten(0, 1)  # f g, f an ability and g any
@@ -145,17 +152,22 @@ def complete_sums_of(problem: Problem, items: ItemTensors, functions: Tensor) ->
         covariance -= mean[:, :n_right, None] * mean[:, None, :]
         respondents += posterior.sum(dim=0)
         both_base -= mean[:, n_right:].T @ mean[:, n_right:]
-        weighted = problem.rows.scratch.matrix("weighted", len(batch), n_items, covariance)
         for k in range(n_right):
             for m in range(k + 1):
-                both_right[k, m] += batch.correct_by_item @ torch.mul(
-                    batch.correct, covariance[:, k, m, None], out=weighted
-                )
+                both_right[k, m] += sums_of_right(batch, covariance[:, k, m], problem.rows, own=own)
             mixed[k] += covariance[:, k, n_right:].T @ batch.correct
     return both_right, mixed, both_base + (base * respondents) @ base.T
 
 
-def tabulated_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> tuple[Tensor, ...] | None:
+def sums_of_right(batch: Batch, values: Tensor, rows: ResponseRows, *, own: bool) -> Tensor:
+    """Sums of values over respondents who answered both of two items right; or each item, if `own`."""
+    if own:
+        return batch.correct_by_item @ values
+    weighted = rows.scratch.matrix("weighted", len(batch), batch.correct.shape[1], values)
+    return batch.correct_by_item @ torch.mul(batch.correct, values[:, None], out=weighted)
+
+
+def tabulated_sums(problem: Problem, items: ItemTensors, functions: Tensor, *, own: bool) -> tuple[Tensor, ...] | None:
     """The same by a table of posteriors; None where there is none (`PosteriorTable.of`)."""
     rows, n_items, slope = problem.rows, len(items), items.slope[:, 0]
     row, base = problem.in_float64().row(items), functions[1:]
@@ -166,18 +178,17 @@ def tabulated_sums(problem: Problem, items: ItemTensors, functions: Tensor) -> t
         covariances = table.covariances(functions[0], functions)
 
     def of_span(span: ResponseRows) -> tuple[Tensor, ...]:
-        both_right, mixed = slope.new_zeros(n_items, n_items), slope.new_zeros(len(base), n_items)
+        both_right, mixed = slope.new_zeros([n_items] * (1 if own else 2)), slope.new_zeros(len(base), n_items)
         powers = slope.new_zeros(4, len(covariances.coefficients))
         for batch in batches(span, n_items, WIDEST):
             cell, part = table.cells(batch.correct @ slope)
             add_powers(powers, cell, part)
             covariance = covariances.values(cell, part, span.scratch)
-            weighted = span.scratch.matrix("weighted", len(batch), n_items, covariance)
-            both_right += batch.correct_by_item @ torch.mul(batch.correct, covariance[:, :1], out=weighted)
+            both_right += sums_of_right(batch, covariance[:, 0], span, own=own)
             mixed += covariance[:, 1:].T @ batch.correct
         return both_right, mixed, table.covariance_sums(powers, base)
 
-    what = "missing information by a table"
+    what = f"missing information by a table, own {own}"
     both_right, mixed, both_base = summed(rows, what, (*at(row), functions), of_span)
     return both_right[None, None], mixed[None], both_base
 

@@ -83,8 +83,8 @@ def missing_information(problem: Problem, items: ItemTensors, complete: Tensor, 
 
     A response adds the derivative of log(1 - P), and a correct one what that of log P is more.
     """
-    if problem.rows.complete and not problem.guesses and not own:
-        return missing_of_complete_rows(problem, items)
+    if problem.rows.complete and not problem.guesses:
+        return missing_of_complete_rows(problem, items, own=own)
     first_p, first_q = first_derivatives(problem, items)
     added = torch.stack([first_q, first_p - first_q]).permute(0, 2, 3, 1)
     column = torch.arange(len(items), device=added.device)[None]

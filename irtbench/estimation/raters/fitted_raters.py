@@ -79,6 +79,11 @@ class FittedRaters(InformationCriteria, Drawn):
         """Number of estimated parameters; of raters drawn from a normal distribution its variance counts alone."""
         return self.n_estimated
 
+    @property
+    def stopped_because(self) -> str:
+        """Why there is no maximum; empty where there is one."""
+        return "" if self.converged else "the steps did not settle: there are too few ratings"
+
     def table(self) -> pd.DataFrame:
         """One row a rater.
 

@@ -45,8 +45,7 @@ class Mode:
     found
         Likelihood, derivatives and information there.
     variances
-        Of the raters' normal distributions, by column of their parameters; empty, while steps are taken infinite,
-        where these are fixed.
+        Of the raters' normal distributions, by column of their parameters; empty where these are fixed.
     design
         The parameters by the free ones: x changes by design @ change.
     information
@@ -69,7 +68,8 @@ class Mode:
     def precision(self, problem: RatingProblem) -> Floats:
         """Of each parameter's prior, shape (n_parameters,)."""
         found = np.zeros(len(self.x))
-        found[problem.places["raters"]] = 1 / self.variances
+        if len(self.variances):
+            found[problem.places["raters"]] = 1 / self.variances
         return found
 
     @cached_property
@@ -164,7 +164,7 @@ def design_of(problem: RatingProblem, *, learnt: bool) -> csr_array:
     if not learnt:
         for column in range(places.shape[1]):
             sets = problem.ratings.item_parts if column == 0 else np.zeros(len(places), dtype=np.int64)
-            for part in range(int(sets.max()) + 1):
+            for part in np.unique(sets):
                 own = places[sets == part, column]
                 last.append(int(own[-1]))
                 others.append(own[:-1])
@@ -194,7 +194,7 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
         if (np.abs(mean - before) < deviation).mean() > PLACED:
             break
     found = problem.evaluate(x, mean, deviation, information=True)
-    now = Mode(x, found, np.full(places.shape[1], START if learnt else np.inf), design, None, 0, np.inf, False)
+    now = Mode(x, found, np.full(places.shape[1] * learnt, START), design, None, 0, np.inf, False)
     change = np.inf if learnt else 0.0
     while True:
         now = with_information(problem, now)
@@ -219,8 +219,12 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
             if moved.log_likelihood.sum() - precision @ tried**2 / 2 >= objective - 1e-9 * abs(objective):
                 break
             length /= 2
-        else:
-            return now
+        else:  # unless the nodes have moved, whose likelihood may differ from that of the former by more than a step's
+            tried = now.x
+            moved = problem.evaluate(tried, now.found.mean, np.maximum(now.found.deviation, NARROWER * deviation),
+                                     information=True)  # fmt: skip
+            if abs(moved.log_likelihood.sum() - now.found.log_likelihood.sum()) <= 1e-9 * abs(objective):
+                return now
         deviation = np.maximum(now.found.deviation, NARROWER * deviation)
         now = replace(now, x=tried, found=moved, steps=now.steps + 1)
         if learnt and solve is not None:
@@ -229,7 +233,7 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
             now = replace(now, variances=updated)
     if learnt and np.isfinite(now.gain):
         return integrated(problem, now, enough=10 * enough, max_steps=max_steps)
-    return replace(now, converged=now.gain < enough, variances=np.zeros(0))
+    return replace(now, converged=now.gain < enough)
 
 
 def integrated(problem: RatingProblem, now: Mode, *, enough: float, max_steps: int) -> Mode:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from irtbench.data.input_error import InputError
+from irtbench.data.links import linked
 from irtbench.data.responses import name_first
 
 Ints = NDArray[np.int64]
@@ -137,22 +136,19 @@ class Ratings:
         """Mean number of raters of an answer."""
         return self.n / self.answers[1]
 
-    def joined_by(self, places: Ints, size: int) -> Ints:
+    def joined_by(self, places: Ints) -> Ints:
         """The connected part that each rater is of, by what they share, shape (n_raters,)."""
-        n = len(self.rater_ids)
-        graph = coo_array((np.ones(self.n), (self.raters, n + places)), shape=(n + size, n + size))
-        found: Ints = connected_components(graph)[1][:n].astype(np.int64)
-        return found
+        return linked(np.arange(len(self.rater_ids)), places, self.raters)
 
     @cached_property
     def item_parts(self) -> Ints:
         """The set of raters who share items, in however many steps, that each is of."""
-        return self.joined_by(self.items, len(self.item_ids))
+        return self.joined_by(self.items)
 
     @cached_property
     def parts(self) -> Ints:
         """The part that each rater is of, the largest 0: joined by common respondents and by common items."""
-        joined = np.stack([self.joined_by(self.respondents, len(self.respondent_ids)), self.item_parts])
+        joined = np.stack([self.joined_by(self.respondents), self.item_parts])
         parts = np.unique(joined, axis=1, return_inverse=True)[1].reshape(-1)
         order = np.argsort(-np.bincount(parts), kind="stable")
         return np.asarray(np.argsort(order)[parts])

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
+
+from irtbench.data.links import linked
 
 NO_TURN = 1e-9  # relative size below which a turn leaves every slope as it is
 
@@ -124,9 +124,8 @@ def independent_blocks(n_items: int, n_factors: int, zero_loadings: NDArray[np.b
     """
     if zero_loadings is None:
         return [Block(np.arange(n_items), np.arange(n_factors), None)]
-    links = sparse.csr_matrix(~zero_loadings)
-    _, label = connected_components(sparse.bmat([[None, links], [links.T, None]]), directed=False)
-    of_item, of_factor = label[:n_items], label[n_items:]
+    of_factor = linked(np.arange(n_factors), *np.nonzero(~zero_loadings))
+    of_item = of_factor[zero_loadings.argmin(axis=1)]
     blocks = []
     for one in dict.fromkeys(of_factor.tolist()):
         items, factors = np.flatnonzero(of_item == one), np.flatnonzero(of_factor == one)

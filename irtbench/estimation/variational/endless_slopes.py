@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
 
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND, find_mode
+from irtbench.estimation.marginal.item_likelihood import relative_to, right_and_wrong
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, ItemTensors
+from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, ItemTensors, curve
 
 MOST_PLACES = 120  # abilities at which a step is tried
 REFITTED_BELOW = 60.0  # of the fall with the other items fixed; estimating them anew takes up to three quarters of it
@@ -45,26 +45,17 @@ def change_with_others_fixed(problem: Problem, items: ItemTensors) -> Tensor:
     Tensor
         Shape (n_items, 2, n_places): rising and falling steps.
     """
-    row = problem.in_float64().row(items)
     rising = SLOPE_BOUND * (problem.nodes.theta[:, 0][:, None] - step_places(problem))
-    logits = torch.cat([rising, -rising], dim=1)
-    log_guessing = items.guessing.log()
-    log_p = torch.log(-torch.expm1(row.log_q))
+    logits, at_mode = torch.cat([rising, -rising], dim=1), items.logits(problem.nodes.basis)
     change = items.intercept.new_zeros(len(items), logits.shape[1])
     for batch, posterior in posteriors(problem, items, logits.shape[1]):
         for j in range(len(items)):
             right = batch.correct[:, j]
             wrong = (1 if batch.observed is None else batch.observed[:, j]) - right
-            log_slip = torch.log1p(-log_guessing[j].exp())
-            log_step = torch.logaddexp(log_guessing[j], log_slip + logsigmoid(logits))
-            log_rest = log_slip + logsigmoid(-logits)
-            by_right, by_wrong = log_step - log_p[j][:, None], log_rest - row.log_q[j][:, None]
-            for k, m in reversed(torch.stack([right, wrong], dim=1).unique(dim=0).tolist()):
-                # once right or wrong the other term is left out, which may be infinite
-                terms = [n * by for n, by in ((k, by_right), (m, by_wrong)) if n]
-                if terms:
-                    mine = posterior[(right == k) & (wrong == m)]
-                    change[j] += (mine @ sum(terms[1:], terms[0]).exp()).log().sum(dim=0)
+            step, now = (curve(z, items.guessing[j]) for z in (logits, at_mode[j, :, None]))
+            for k, m in right_and_wrong(right, wrong):
+                ratio, _, _ = relative_to(step, now, k, m)
+                change[j] += (posterior[(right == k) & (wrong == m)] @ ratio).log().sum(dim=0)
     return change.unflatten(1, (2, -1))
 
 
