@@ -396,15 +396,15 @@ def fit_factors(
     n_factors
         Number of abilities, independent of each other.
     models
-        ``2pl``, ``3pl`` or ``4pl`` of right and wrong, ``grm`` or ``gpcm`` of categories, or an `ItemModel` of your own
-        of several abilities; or one for each item by its name. ``rasch`` (or ``1pl``) and ``pcm`` have one slope on
+        A model of right and wrong (``2pl``, ``3pl``, ...), ``grm`` or ``gpcm`` of categories, or an `ItemModel` of your
+        own of several abilities; or one for each item by its name. ``rasch`` (or ``1pl``) and ``pcm`` have one slope on
         each ability, the standard deviation of that in logits, and go with a pattern.
     levels
         Labels in their order, as in `fit_categories`; None where responses are numbers.
     zero_loadings
         Where slopes are fixed at zero, shape (n_items, n_factors); None for an exploratory model.
     prior_guessing
-        Of the 3PL, as in `FitSettings`; None for ``beta:5,15``.
+        Of lower asymptotes, as in `FitSettings`; None for ``beta:5,15``.
     seed
         Of the quasi-Monte Carlo points.
     tolerance, max_steps

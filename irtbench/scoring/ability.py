@@ -387,7 +387,7 @@ def estimate_ability(
     theta          0.76
     se             0.79
     theta_lower   -0.79
-    theta_upper    2.31
+    theta_upper     2.9
     method          wle
     """
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)

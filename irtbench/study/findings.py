@@ -344,8 +344,8 @@ def left_out(reasons: Mapping[str, int]) -> list[Finding]:
 
 #: What is asked of graded responses.
 OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
-    few_respondents, blocks, near_names, dead_items, thin_items, lonely_items, reversed_items, answered_by_ability, copies,
-    idle_respondents, same_score,
+    few_respondents, blocks, near_names, dead_items, thin_items, lonely_items, reversed_items, answered_by_ability,
+    copies, idle_respondents, same_score,
 )  # fmt: skip
 
 
