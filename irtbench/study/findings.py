@@ -238,7 +238,7 @@ def answered_by_ability(data: SparseResponses) -> list[Finding]:
     n = len(number)
     if n < 2 or number.min() == number.max():
         return []
-    r = float(np.corrcoef(*(pd.Series(values).rank() for values in (number, score)))[0, 1])
+    r = float(np.corrcoef([pd.Series(values).rank().to_numpy() for values in (number, score)])[0, 1])
     if not abs(r) > max(ANSWERED_BY_ABILITY, SURELY / n**0.5):
         return []
     who, so = ("abler", "low: count what was skipped as wrong, or") if r > 0 else ("less able", "high:")
