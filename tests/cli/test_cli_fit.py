@@ -301,6 +301,22 @@ def test_testlets_of_a_long_table_and_of_a_table_of_items_are_the_same(passages:
     refused(f"score long/items.csv {passages}/wide.csv -o scores.csv", saying=saying, cwd=tmp_path)
 
 
+def test_testlets_and_several_abilities_take_guessing_with_its_prior(passages: Path, tmp_path: Path) -> None:
+    guessed = "fit wide.csv --model 3pl --prior-guessing beta:4,16"
+    testlets = "--testlets passage --item-table items.csv --specific-slopes equal"
+    found = run(f"{guessed} {testlets} --json -o {tmp_path}/testlets", cwd=passages).json
+    given, items = pd.read_csv(passages / "wide.csv", index_col=0), pd.read_csv(passages / "items.csv")
+    of_item = dict(items[["item_id", "passage"]].dropna().to_numpy())
+    expected = irtbench.fit_bifactor(
+        given, of_item, models="3pl", specific_slopes="equal", prior_guessing="beta:4,16", standard_errors=False
+    )
+    assert found["prior"] == "none: c ~ Beta(4, 16)"
+    assert found["log_likelihood"] == pytest.approx(expected.log_likelihood, abs=1e-6)
+    np.testing.assert_allclose(read(tmp_path / "testlets")["guessing"], expected.intercepts[:, 1], atol=1e-6)
+    run(f"{guessed} --factors 2 -o {tmp_path}/two", cwd=passages)
+    assert {"guessing", "se_guessing", "slope_2"} < set(read(tmp_path / "two").columns)
+
+
 def test_twins_are_testlets_of_two_and_their_slopes_equal(passages: Path, tmp_path: Path) -> None:
     done = run(f"fit wide.csv --testlets twin_of --item-table items.csv -o {tmp_path}/twins", cwd=passages)
     assert "one specific slope for both items of q0, q2, q4, q6, whose product alone could be known" in done.out
