@@ -236,15 +236,15 @@ def answered_by_ability(data: SparseResponses) -> list[Finding]:
     there = variance > 0
     number, score = data.n_by_respondent[there], excess[there] / np.sqrt(variance[there])
     n = len(number)
-    if n < 2 or number.min() == number.max():
+    if n < 2 or np.ptp(number) == 0 or np.ptp(score) == 0:
         return []
-    r = float(np.corrcoef([pd.Series(values).rank().to_numpy() for values in (number, score)])[0, 1])
-    if not abs(r) > max(ANSWERED_BY_ABILITY, SURELY / n**0.5):
+    rho = float(np.corrcoef([pd.Series(values).rank().to_numpy() for values in (number, score)])[0, 1])
+    if not abs(rho) > max(ANSWERED_BY_ABILITY, SURELY / n**0.5):
         return []
-    who, so = ("abler", "low: count what was skipped as wrong, or") if r > 0 else ("less able", "high:")
+    who, so = ("abler", "low: count what was skipped as wrong, or") if rho > 0 else ("less able", "high:")
     text = (
-        f"{who} respondents answered more items (Spearman's r {r:.2f}); unless their responses decided what they were "
-        f"asked, difficulties come out too {so} fit groups of like numbers of responses (fit --groups)"
+        f"{who} respondents answered more items (Spearman's rho {rho:.2f}); unless their responses decided what they "
+        f"were asked, difficulties come out too {so} fit groups of like numbers of responses (fit --groups)"
     )
     return [Finding("warning", "answered_by_ability", text, n)]
 
