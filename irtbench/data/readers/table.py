@@ -50,7 +50,8 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
 
     Nothing is guessed: ids such as ``1``, ``01`` and ``NA`` stay what they are, and an empty field, or a null of
     Parquet, is the empty string. The kind of file is known by its first bytes, not by its name; the separator of a
-    text file is whichever of comma, tab and semicolon its header has most of. Text is UTF-8; empty lines are skipped.
+    text file is whichever of comma, tab and semicolon its header has most of. Text is UTF-8; empty lines are skipped,
+    and rows of separators alone at the end.
     An apostrophe that keeps a field from being a spreadsheet's formula is taken away. What comes from a pipe, such as
     ``/dev/stdin``, is kept, since it can be read only once. A table that lacks one of the columns named is refused.
     """
@@ -272,6 +273,8 @@ def is_end(rows: pa.Table | pa.RecordBatch) -> bool:
 
 
 def _parse_text(data: bytes, path: Path) -> pa.Table:
+    end_of_last = data.find(b"\n", len(data.rstrip(b",;\t\r\n ")))  # spreadsheets leave rows without a field behind it
+    data = data[: end_of_last + 1 or None]
     opened, separator = partial(io.BytesIO, data), separator_of(data)
     try:
         _demand_text(data, path)

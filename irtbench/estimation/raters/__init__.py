@@ -1,1 +1,1 @@
-"""Many scales fitted at once: rows, counts, steps and standard errors batched over scales."""
+"""Ratings by several raters: ability, items and raters from a long table of ratings (many-facet models)."""
