@@ -102,10 +102,11 @@ def unlinked(problem: Problem, differs: NDArray[np.bool_] | None = None) -> tupl
     sizes = sorted(np.unique(block[np.unique(places)], return_counts=True)[1].tolist(), reverse=True)
     if len(sizes) == 1:
         return ()
+    named = " (irtbench doctor names them)" if differs is None else ""
     return (
         f"no respondent links {len(sizes)} blocks of items (of {name_first(sizes)} items): "
         "difficulties, and abilities, of two blocks can be compared only if equally able people answered them; have "
-        "common items answered, or fit each block by itself (irtbench doctor names them)",
+        f"common items answered, or fit each block by itself{named}",
     )
 
 

@@ -160,7 +160,9 @@ class Status:
         parts = [words_of_learning(self.learning)] if self.learning is not None else []
         parts.append(words_of_stop(self, instead))
         if self.guessing_at_zero:
-            parts.append(f"guessing of {self.guessing_at_zero} items fixed at 0, where their likelihood is highest")
+            parts.append(
+                f"guessing of {counted(self.guessing_at_zero, 'item')} fixed at 0, where its likelihood is highest"
+            )
         if self.posterior:
             parts.append(f"posterior: {self.posterior}")
         return "; ".join(part for part in parts if part)
