@@ -315,7 +315,7 @@ def assemble_forms(
     elif known is not None:
         raise InputError("form: known responses go with the objective accuracy; expected none for information")
     else:
-        forms, objective, bound = _informative_forms(pool, wishes, until=began + wishes.seconds_allowed)
+        forms, objective, bound = _informative_forms(pool, wishes)
     return AssembledForms(
         forms=forms,
         wishes=wishes,
@@ -327,11 +327,11 @@ def assemble_forms(
     )
 
 
-def _informative_forms(
-    pool: ItemPool, wishes: FormWishes, *, until: float
-) -> tuple[tuple[tuple[str, ...], ...], float, float]:
+def _informative_forms(pool: ItemPool, wishes: FormWishes) -> tuple[tuple[tuple[str, ...], ...], float, float]:
     """The forms of most information, or the shortest that have enough; their objective, and the best there can be."""
     n, targets = pool.n_items, targets_of(pool, wishes)
+    twice = wishes.length is None and wishes.forms > 1
+    until = time.monotonic() + wishes.seconds_allowed / (2 if twice else 1)
     errors = [] if wishes.reliability is None else error_variances(pool, wishes.reliability)
     others = [*wish_constraints(pool, wishes), *precision_constraints(targets, wishes)]
     constraints = [*length_constraints(n, wishes, wishes.length), *others]
@@ -347,7 +347,7 @@ def _informative_forms(
     forms = _forms_of(pool, wishes, found)
     if wishes.length is not None:
         return forms, -found.cost, -found.bound
-    if wishes.forms > 1:
+    if twice:
         constraints = [*length_constraints(n, wishes, len(forms[0])), *others]
         forms = _alike(pool, wishes, most_informative(n, wishes, targets, constraints), errors) or forms
     return forms, found.cost, float(np.ceil(found.bound - 1e-6))
@@ -387,9 +387,9 @@ def _alike(
     pool: ItemPool, wishes: FormWishes, program: BinaryProgram, errors: Sequence[ErrorVariance]
 ) -> tuple[tuple[str, ...], ...] | None:
     """Of forms of one length those whose information is as alike, and as much, as can be; None if time is out."""
-    until = time.monotonic() + wishes.seconds_allowed
+    until, gap = time.monotonic() + wishes.seconds_allowed / 2, max(wishes.gap, GAP_OF_LIKENESS)
     try:
-        found = solve_with_cuts(program, errors, wishes.forms, gap=max(wishes.gap, GAP_OF_LIKENESS), until=until)
+        found = solve_with_cuts(program, errors, wishes.forms, gap=gap, until=until)
     except TimeOut:
         return None
     return None if found is None else _forms_of(pool, wishes, found)

@@ -107,7 +107,8 @@ class FormWishes(Settings):
         How far, relative to its value, the objective may be from the best there can be; 0 for the best.
     seconds
         After which the best found is taken, with its gap; None for 300, or 20 for several forms at once: they are found
-        soon, but that none are better is hard to prove.
+        soon, but that none are better is hard to prove. None for 40 where their length is to be found, too, in half of
+        the time.
 
     Raises
     ------
@@ -160,7 +161,7 @@ class FormWishes(Settings):
     @property
     def seconds_allowed(self) -> float:
         """Those given, or the default."""
-        return self.seconds or (300.0 if self.forms == 1 else 20.0)
+        return self.seconds or (300.0 if self.forms == 1 else 20.0 if self.length else 40.0)
 
     @property
     def wanted(self) -> str:
