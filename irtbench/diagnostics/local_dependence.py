@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import block_diag
+from scipy.sparse import block_diag, csr_array
 from scipy.special import chdtrc, rel_entr
 
 from irtbench.data.given import ResponsesLike
@@ -252,7 +252,9 @@ class PairTables:
 
     def gamma(self, cells: Array) -> Array:
         """Goodman and Kruskal's gamma of each table of ordered categories; 0 where it is undefined."""
-        later = block_diag([np.triu(np.ones((k, k)), 1) for k in self.top + 1], format="csr")  # of the same item
+        later = block_diag(
+            [csr_array(np.triu(np.ones((k, k)), 1)) for k in self.top + 1], format="csr"
+        )  # of the same item
         above = later @ cells
         concordant, discordant = (self.by_pair(cells * (above @ other)) for other in (later.T, later))
         pairs = concordant + discordant
