@@ -278,11 +278,12 @@ def _parse_text(data: bytes, path: Path) -> pa.Table:
     opened, separator = partial(io.BytesIO, data), separator_of(data)
     try:
         _demand_text(data, path)
-        _, header = next(numbered_rows(opened(), separator))
+        line, header = next(numbered_rows(opened(), separator))
         demand_few_columns(len(header), path)
         demand_unique(header, f"file {path}: column names", expected=EXPECTED_ONCE)
         table = pa.csv.read_csv(
             TextSource(opened(), separator, len(header)),
+            read_options=pa.csv.ReadOptions(skip_rows=line - 1),
             parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
             convert_options=pa.csv.ConvertOptions(
                 column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
@@ -393,7 +394,7 @@ def separator_of(data: bytes) -> str:
 
 
 def numbered_rows(file: IO[bytes], separator: str, *more: str) -> Iterator[tuple[int, list[str]]]:
-    """The line each row of a text file begins at, and its fields; the header first, empty lines skipped.
+    """The line each row of a text file begins at, and its fields; the header first, empty lines and ``sep=;`` skipped.
 
     More lines may be put behind those of the file.
     """
@@ -401,7 +402,7 @@ def numbered_rows(file: IO[bytes], separator: str, *more: str) -> Iterator[tuple
     rows, line, usual = csv.reader(lines, delimiter=separator), 1, csv.field_size_limit(LONGEST_FIELD)
     try:
         for fields in rows:
-            if fields:
+            if fields and fields not in (["sep=", ""], [f"sep={separator}"]):  # which Excel writes above the header
                 yield line, fields
             line = rows.line_num + 1
     finally:
