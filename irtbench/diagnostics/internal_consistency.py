@@ -122,6 +122,7 @@ def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:
         raise InputError(f"classical statistics: {responses.n_items} items; expected at least 2")
     own, with_item = covariances_with_sum(responses)
     rest, p = with_item.sum() - 2 * with_item + own, responses.proportion_correct()
+    rest[rest < 1e-12 * with_item.sum()] = 0.0  # but for rounding
     counted = in_sum(responses)
     n_rest = np.where(counted.sum() - counted > 1, counted.sum() - counted, np.nan)
     dropped = n_rest / (n_rest - 1) * (1 - (own.sum() - own) / np.where(rest > 0, rest, np.nan))

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import lone_surrogate
@@ -396,6 +397,7 @@ def _table_of(rows: Sequence[Observation], wanted: Wanted, place: Callable[[int]
 
     def series(texts: Sequence[Any]) -> pd.Series[str]:
         try:
+            pa.array(texts, pa.string())  # pandas before 3 would keep what no file can be written with
             return pd.Series(texts, dtype="str")
         except UnicodeEncodeError:
             number, broken = next(
