@@ -10,9 +10,9 @@ import pytest
 
 import irtbench
 from builders.command_line import run
+from builders.refusals import is_refused
 from builders.scales import scale_of
 from irtbench.config import read_card
-from irtbench.data.input_error import InputError
 
 CARD = irtbench.DataCard(title="Entailment <b>", license="CC-BY-4.0", population="1,000 workers")
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 0.8, 1.2, 1.0], [-1.0, 0.0, 1.0, 0.5, -0.5])
@@ -29,8 +29,7 @@ def test_the_card_is_read_as_it_was_saved_and_the_hash_watches_it(tmp_path: Path
     assert bank_of(CARD).schema_version == 3
     assert bank_of(CARD).content_hash != bank_of(replace(CARD, license="CC0")).content_hash
     path.write_text(path.read_text().replace("CC-BY-4.0", "CC0-1.0"))
-    with pytest.raises(InputError, match="does not fit its hash"):
-        irtbench.load_bank(path)
+    is_refused("does not fit its hash", irtbench.load_bank, path)
 
 
 def test_a_bank_of_models_says_so_in_sentences_and_earlier_banks_are_as_they_were(tmp_path: Path) -> None:
@@ -90,5 +89,4 @@ def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
 )
 def test_a_wrong_card_is_named(tmp_path: Path, text: str, saying: str) -> None:
     (tmp_path / "card.toml").write_text(text)
-    with pytest.raises(InputError, match=saying):
-        read_card(tmp_path / "card.toml")
+    is_refused(saying, read_card, tmp_path / "card.toml")

@@ -29,7 +29,7 @@ def bank() -> ItemBank:
     return bank_with({"pruning": [REMOVED], NOT_ON_A_SCALE: ELSEWHERE})
 
 
-def test_they_are_known_with_their_reasons(bank: ItemBank) -> None:
+def test_they_are_recorded_and_known_with_their_reasons(bank: ItemBank) -> None:
     found = items_left_out(bank.scales)
     assert found == {
         "bad": LeftOut("bad", "negative_slope", "all"),
@@ -37,9 +37,6 @@ def test_they_are_known_with_their_reasons(bank: ItemBank) -> None:
         "lost": LeftOut("lost", "scale_rejected", "other"),
     }
     assert among(found, ["i0", "lost", "bad", "lost"]) == (found["lost"], found["bad"])
-
-
-def test_attention_checks_and_rejected_scales_are_recorded() -> None:
     items = replace(ItemTable.plain(["a", "c"]), attention=(False, True))
     assert on_no_scale(items, {"other": ("x", "y")}) == [
         {"item_id": "c", "reason": "attention_check", "scale": None},

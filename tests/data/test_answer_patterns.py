@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.refusals import is_refused
 from irtbench.data.answer_patterns import longest_pattern, longest_run, rapid_guesses, robust_time_limit
-from irtbench.data.input_error import InputError
 from irtbench.data.readers.respondents import approval_rates
 
 
@@ -14,21 +14,22 @@ def table(*rows):
     return pd.DataFrame(cells, columns=["respondent_id", "item_id", "answer"])
 
 
-def test_patterns_by_hand():
-    found = longest_pattern(
-        table(
-            "abababab",  # ab, then 6 foretold
-            "abcabcab",  # abc, then 5
-            "abcdabcd",  # abcd, then 4
-            "aaaaaaaa",  # a run, no pattern
-            "aabaabaa",  # aab, then 5
-            "abababba",  # ab, then 4; with period 3 .. bb? a b a b a b b a: none longer
-            ["a", "b", None, "b", "a", "b", "", "b"],  # empty answers foretell nothing: a b of period 4
-            "ab",  # shorter than any pattern
-            "bbbabbba",  # bbba, then 4; the run of b alone is no pattern
-        )
-    )
-    assert found.to_dict() == dict(zip([f"r{i}" for i in range(9)], [6, 5, 4, 0, 5, 4, 2, 0, 4], strict=True))
+@pytest.mark.parametrize(
+    ("answers", "length"),
+    [
+        ("abababab", 6),  # ab, then 6 foretold
+        ("abcabcab", 5),  # abc, then 5
+        ("abcdabcd", 4),
+        ("aaaaaaaa", 0),  # a run, no pattern
+        ("aabaabaa", 5),  # aab, then 5
+        ("abababba", 4),  # ab, then 4; with period 3 .. bb? a b a b a b b a: none longer
+        (["a", "b", None, "b", "a", "b", "", "b"], 2),  # empty answers foretell nothing: a b of period 4
+        ("ab", 0),  # shorter than any pattern
+        ("bbbabbba", 4),  # bbba, then 4; the run of b alone is no pattern
+    ],
+)
+def test_patterns_by_hand(answers, length):
+    assert longest_pattern(table("abababab", answers)).tolist() == [6, length]
 
 
 def test_a_run_is_of_one_respondent_whatever_rows_are_between():
@@ -42,14 +43,8 @@ NAN = np.nan
 
 
 def times(values):
-    n_respondents, n_items = np.shape(values)
-    return pd.DataFrame(
-        {
-            "respondent_id": np.repeat([f"r{i}" for i in range(n_respondents)], n_items),
-            "item_id": np.tile([f"q{j}" for j in range(n_items)], n_respondents),
-            "seconds": np.ravel(values),
-        }
-    )
+    return pd.DataFrame(values).rename(index="r{}".format, columns="q{}".format).stack(future_stack=True).rename_axis(
+        ["respondent_id", "item_id"]).rename("seconds").reset_index()  # fmt: skip
 
 
 def test_the_limit_by_hand_and_its_rate():
@@ -73,8 +68,7 @@ def test_normative_thresholds_by_hand():
     assert found.thresholds.to_dict() == {"q0": 1.0, "q1": 10.0}
     assert found.rapid.reshape(3, 3).tolist() == [[True, False, False], [False, True, False], [False, False, False]]
     assert found.effort.to_dict() == {"r0": 0.5, "r1": 0.5, "r2": 1.0}
-    with pytest.raises(InputError, match="share must be between 0 and 1"):
-        rapid_guesses(times([[1.0]]), share=1)
+    is_refused("share must be between 0 and 1", rapid_guesses, times([[1.0]]), share=1)
 
 
 def test_the_mixture_finds_planted_guesses_and_none_where_there_is_one_kind():
@@ -104,18 +98,15 @@ def rates(*texts):
         ((".97", "1", "0.5", "NA"), [0.97, 1, 0.5]),
         (("97", "100", "1"), [0.97, 1, 0.01]),
         (("0.5%", "1%"), [0.005, 0.01]),
+        (("97%", "good"), "x.csv, column approval_rate: respondent r1 has 'good'; expected a rate"),
+        (("970",), "respondent r0 has '970'"),
     ],
 )
 def test_approval_rates_as_platforms_write_them(texts, expected):
-    found = approval_rates(rates(*texts), "approval_rate", place="file x.csv")
-    assert found.tolist() == pytest.approx(expected)
-
-
-def test_odd_approval_rates_are_named():
-    with pytest.raises(InputError, match=r"x.csv, column approval_rate: respondent r1 has 'good'; expected a rate"):
-        approval_rates(rates("97%", "good"), "approval_rate", place="file x.csv")
-    with pytest.raises(InputError, match="respondent r0 has '970'"):
-        approval_rates(rates("970"), "approval_rate", place="file x.csv")
+    given = rates(*texts), "approval_rate"
+    if isinstance(expected, str):
+        is_refused(expected, approval_rates, *given, place="file x.csv")
+    else:
+        assert approval_rates(*given, place="file x.csv").tolist() == pytest.approx(expected)
     two = pd.DataFrame({"respondent_id": ["a", "a"], "approval_rate": ["97%", "98%"]})
-    with pytest.raises(InputError, match="respondent a has both"):
-        approval_rates(two, "approval_rate", place="file x.csv")
+    is_refused("respondent a has both", approval_rates, two, "approval_rate", place="file x.csv")

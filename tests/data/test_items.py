@@ -6,16 +6,14 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from irtbench.data.input_error import InputError
+from builders.refusals import is_refused
 from irtbench.data.items import ItemFeatures
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.readers.item_table import read_features
-
-# -- items
 
 
 def test_numbers_flags_and_kinds_become_columns(tmp_path: Path) -> None:
@@ -29,6 +27,8 @@ def test_numbers_flags_and_kinds_become_columns(tmp_path: Path) -> None:
     assert read_features(file, exclude=("kind", "length")).names == ("negated",)
     assert found.select(["q3", "q1"]).values[:, 0].tolist() == [2, 3]
     pd.testing.assert_frame_equal(ItemFeatures.from_frame(found.table()).table(), found.table())
+    is_refused("no row for item q9", found.select, ["q9"])
+    is_refused(r"values of shape \(1, 1\) for 2 items, 1 features", ItemFeatures, ("q1", "q2"), ("x",), np.ones((1, 1)))
 
 
 @pytest.mark.parametrize(
@@ -39,29 +39,15 @@ def test_numbers_flags_and_kinds_become_columns(tmp_path: Path) -> None:
         ("item_id\nq1\nq2\n", "no feature; expected a column"),
         ("name,length\nq1,3\n", "column 'item_id' missing"),
         ("item_id,length\nq1,3\nq2,inf\n", "length of item q2 is missing or not finite"),
+        ("item_id,length\na,3\nb,1e308\n", r"length of item b is 1e\+308; expected at most 1e\+50 in size"),
         ("item_id,text\nq1,one\nq2,two\nq3,three\nq4,four\n", "text has a text of its own for nearly every item"),
     ],
 )
 def test_wrong_tables_are_named(tmp_path: Path, text: str, saying: str) -> None:
-    file = tmp_path / "features.csv"
-    file.write_text(text)
-    with pytest.raises(InputError, match=saying):
-        read_features(file)
+    (tmp_path / "features.csv").write_text(text)
+    is_refused(saying, read_features, tmp_path / "features.csv")
 
 
-def test_wrong_features_are_named() -> None:
-    with pytest.raises(InputError, match="no row for item q9"):
-        ItemFeatures(("q1",), ("x",), np.ones((1, 1))).select(["q9"])
-    with pytest.raises(InputError, match=r"values of shape \(1, 1\) for 2 items, 1 features"):
-        ItemFeatures(("q1", "q2"), ("x",), np.ones((1, 1)))
-    with pytest.raises(InputError, match=r"length of item b is 1e\+308; expected at most 1e\+50 in size"):
-        ItemFeatures(("a", "b"), ("length",), np.array([[1.0], [1e308]]))
-
-
-# -- multiple testing
-
-
-@settings(max_examples=30, deadline=None)
 @given(p=st.lists(st.floats(0, 1), min_size=1, max_size=12))
 @pytest.mark.parametrize("method", ["holm", "fdr_bh"])
 def test_adjusted_p_is_that_of_statsmodels(method: str, p: list[float]) -> None:

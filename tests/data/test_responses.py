@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from builders.refusals import is_refused
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 
@@ -27,14 +27,10 @@ def long(*rows):
     return pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
 
 
-# --- the matrix
-
-
 @pytest.mark.parametrize("value", [2.0, -1.0, 0.5, np.inf])
 def test_values_other_than_1_0_and_nan_are_refused(value):
     saying = f"respondent r1, item q0: expected 1, 0 or missing but got {value:g}"
-    with pytest.raises(InputError, match=re.escape(saying)):
-        matrix([[1, np.nan], [value, 0]])
+    is_refused(re.escape(saying), matrix, [[1, np.nan], [value, 0]])
 
 
 @pytest.mark.parametrize(
@@ -46,29 +42,21 @@ def test_values_other_than_1_0_and_nan_are_refused(value):
     ],
 )
 def test_ids_that_do_not_fit_are_refused(respondents, items, message):
-    with pytest.raises(InputError, match=message):
-        ResponseMatrix(np.ones((2, 2)), respondents, items)
+    is_refused(message, ResponseMatrix, np.ones((2, 2)), respondents, items)
 
 
-def test_matrix_is_a_copy_that_cannot_be_written():
+def test_matrix_is_a_copy_that_cannot_be_written_and_of_which_parts_are_selected():
     values = np.ones((1, 2))
     responses = ResponseMatrix(values, ("a",), ("x", "y"))
     values[0, 0] = 0
     assert responses.values[0, 0] == 1
     with pytest.raises(ValueError, match="read-only"):
         responses.values[0, 0] = 0
-
-
-def test_items_and_respondents_are_selected():
     responses = matrix([[1, 0, np.nan], [0, 1, 1], [1, 1, 1]])
     chosen = responses.select_items(["q2", "q0"]).select_respondents(np.array([True, False, True]))
     assert (chosen.item_ids, chosen.respondent_ids) == (("q2", "q0"), ("r0", "r2"))
     np.testing.assert_array_equal(chosen.values, [[np.nan, 1], [1, 1]])
-    with pytest.raises(InputError, match="unknown item z, y"):
-        responses.select_items(["z", "q0", "y"])
-
-
-# --- the long form
+    is_refused("unknown item z, y", responses.select_items, ["z", "q0", "y"])
 
 
 def test_rows_and_columns_are_in_order_of_appearance_or_as_asked():
@@ -90,20 +78,15 @@ def test_rows_and_columns_are_in_order_of_appearance_or_as_asked():
     ],
 )
 def test_wrong_long_tables_are_refused(rows, item_ids, saying):
-    with pytest.raises(InputError, match=saying):
-        ResponseMatrix.from_long(long(*rows), item_ids=item_ids)
+    is_refused(saying, ResponseMatrix.from_long, long(*rows), item_ids=item_ids)
 
 
 def test_duplicates_are_refused_naming_five_pairs_or_resolved_as_asked():
-    table = long(*[("a", f"q{j}", 1) for j in range(7)], *[("a", f"q{j}", 0) for j in range(7)])
+    table = long(*[("a", f"q{j}", right) for right in (1, 0) for j in range(7)])
     message = "(a, q0), (a, q1), (a, q2), (a, q3), (a, q4) and 2 more; expected one each"
-    with pytest.raises(InputError, match=re.escape(message)):
-        ResponseMatrix.from_long(table)
-    assert ResponseMatrix.from_long(table, duplicates="first").values.tolist() == [[1.0] * 7]
-    assert ResponseMatrix.from_long(table, duplicates="last").values.tolist() == [[0.0] * 7]
-
-
-# --- items
+    is_refused(re.escape(message), ResponseMatrix.from_long, table)
+    for which, right in (("first", 1.0), ("last", 0.0)):
+        assert ResponseMatrix.from_long(table, duplicates=which).values.tolist() == [[right] * 7]
 
 
 def test_scales_go_by_label_without_attention_checks_and_selected_items_keep_all_that_is_known():
@@ -116,11 +99,7 @@ def test_scales_go_by_label_without_attention_checks_and_selected_items_keep_all
     assert ItemTable.plain(["x", "y"]).scales() == {"all": ("x", "y")}
     chosen = ItemTable(("z", "x"), ("3", "1"), ("b", "b"), ("h", "g"), ("u", "s"), (True, False))
     assert vars(items.select(["z", "x"])) == vars(chosen)
-    with pytest.raises(InputError, match="unknown item w, v"):
-        items.select(["w", "x", "v"])
-
-
-# --- at a byte a response
+    is_refused("unknown item w, v", items.select, ["w", "x", "v"])
 
 
 def test_responses_take_a_byte_each() -> None:
@@ -156,13 +135,12 @@ def test_many_trials_take_what_they_need(right: int, kind: type) -> None:
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0, np.nan]), min_size=3, max_size=3), min_size=1, max_size=8))
 def test_counts_of_coded_responses_are_those_of_the_numbers(rows: list[list[float]]) -> None:
     found, values = matrix(rows), np.array(rows)
-    np.testing.assert_array_equal(found.correct, values)
-    np.testing.assert_array_equal(found.observed, ~np.isnan(values))
-    np.testing.assert_array_equal(found.n_correct_by_item, np.nansum(values, axis=0))
-    np.testing.assert_array_equal(found.n_correct_by_respondent, np.nansum(values, axis=1))
-    np.testing.assert_array_equal(found.n_by_item, (~np.isnan(values)).sum(axis=0))
-    assert found.n_responses == (~np.isnan(values)).sum()
+    seen, n = ~np.isnan(values), (~np.isnan(values)).sum(axis=0)
     with np.errstate(invalid="ignore"):  # NaN where nobody answered
-        share = np.nansum(values, axis=0) / (~np.isnan(values)).sum(axis=0)
-    np.testing.assert_array_equal(found.proportion_correct(), share)
-    assert found.is_complete == (not np.isnan(values).any())
+        share = np.nansum(values, axis=0) / n
+    for ours, expected in (
+        (found.correct, values), (found.observed, seen), (found.n_by_item, n), (found.n_responses, seen.sum()),
+        (found.n_correct_by_item, np.nansum(values, axis=0)), (found.proportion_correct(), share),
+        (found.n_correct_by_respondent, np.nansum(values, axis=1)), (found.is_complete, seen.all()),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(ours, expected)

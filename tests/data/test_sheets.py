@@ -51,22 +51,18 @@ def test_label_studio(booklets: pd.DataFrame, tmp_path: Path) -> None:
     interface = ElementTree.fromstring(files.pop("label_studio.xml"))
     assert [choice.get("value") for choice in interface.iter("Choice")] == list(OPTIONS)
     name = interface.find("Choices").get("name")
-    number = 100  # a counter of Label Studio's own
     for k, (file, content) in enumerate(sorted(files.items()), start=1):
         tasks = json.loads(content)
         own = booklets[booklets["booklet"] == k]
         assert [task["data"]["item_id"] for task in tasks] == list(own["item_id"])
-        for task in tasks:
-            number += 1
+        for number, task in enumerate(tasks, start=100 * k):  # a counter of Label Studio's own
             answer = given[f"worker{k}", task["data"]["item_id"]]
             result = {"from_name": name, "to_name": "text", "type": "choices", "value": {"choices": [answer]}}
-            task |= {
-                "id": number,
-                "annotations": [
-                    {"id": number, "completed_by": {"email": f"worker{k}"}, "result": [result], "was_cancelled": False,
-                     "lead_time": 3.5, "created_at": "2026-11-01T10:00:00Z", "ground_truth": False}
-                ],
+            annotation = {
+                "id": number, "completed_by": {"email": f"worker{k}"}, "result": [result], "was_cancelled": False,
+                "lead_time": 3.5, "created_at": "2026-11-01T10:00:00Z", "ground_truth": False,
             }  # fmt: skip
+            task |= {"id": number, "annotations": [annotation]}
         (tmp_path / file).write_text(json.dumps(tasks))
     demand_read(tmp_path, booklets, "label-studio")
 
@@ -131,8 +127,7 @@ def test_prolific(booklets: pd.DataFrame, tmp_path: Path) -> None:
 @pytest.mark.parametrize("format", ["prolific", "label-studio", "potato", "mturk"])
 def test_nothing_says_which_items_are_checks(booklets: pd.DataFrame, format: SheetFormat) -> None:
     names = {item: f"n{k}" for k, item in enumerate((*ITEMS, *CHECKS))}
-    renamed = booklets.assign(item_id=booklets["item_id"].map(names))
-    texts = {names[item]: "text" for item in names}
+    renamed, texts = booklets.replace({"item_id": names}), dict.fromkeys(names.values(), "text")
     content = "".join(crowd_sheets(renamed, texts, format=format, options=OPTIONS).values())
     assert "attention" not in content
     assert "check" not in content

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irtbench.data.input_error import InputError
+from builders.refusals import is_refused
 from irtbench.data.readers.long_table import summarise
 from irtbench.data.readers.recognise import read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.sparse_responses import SparseResponses, responses_from_long
 from irtbench.estimation.fit import fit_model
-from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 
@@ -29,47 +28,43 @@ def both(*, n: int = 400, n_items: int = 30, missing: float = 0.7) -> tuple[Resp
     return ResponseMatrix.from_long(table), SparseResponses.from_long(table)
 
 
-def test_the_sparse_form_holds_what_the_matrix_holds() -> None:
+def test_the_sparse_form_and_its_parts_hold_what_the_matrix_holds() -> None:
     matrix, sparse = both()
-    assert sparse.respondent_ids == matrix.respondent_ids
-    assert sparse.item_ids == matrix.item_ids
+    assert (sparse.respondent_ids, sparse.item_ids) == (matrix.respondent_ids, matrix.item_ids)
     np.testing.assert_array_equal(sparse.to_matrix().values, matrix.values)
-    np.testing.assert_array_equal(sparse.n_by_item, matrix.n_by_item)
-    np.testing.assert_array_equal(sparse.n_by_respondent, matrix.n_by_respondent)
-    np.testing.assert_array_equal(sparse.n_correct_by_item, matrix.n_correct_by_item)
+    for name in ("n_by_item", "n_by_respondent", "n_correct_by_item"):
+        np.testing.assert_array_equal(getattr(sparse, name), getattr(matrix, name))
     np.testing.assert_allclose(sparse.proportion_correct(), matrix.proportion_correct())
-
-
-def test_a_sparse_fit_equals_the_dense_one() -> None:
-    matrix, sparse = both(missing=0.5)
-    # they start from different places
-    settings = FitSettings(kind="4pl", prior="weak", tolerance=1e-6)
-    dense, thin = fit_model(matrix, settings), fit_model(sparse, settings)
-    assert dense.converged
-    assert thin.converged
-    assert thin.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-6)
-    np.testing.assert_allclose(thin.items.discrimination, dense.items.discrimination, atol=1e-5)
-    np.testing.assert_allclose(thin.items.intercept, dense.items.intercept, atol=1e-5)
-    for name, error in thin.items.standard_errors().items():
-        np.testing.assert_allclose(error, dense.items.standard_errors()[name], rtol=1e-4)
-
-
-def test_many_items_get_their_own_information_from_a_sparse_form(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.estimation.marginal.observed_information.MOST_COUPLED_ITEMS", 20)
-    matrix, sparse = both()
-    for name, error in fit_model(sparse, prior="weak").items.standard_errors().items():
-        np.testing.assert_allclose(error, fit_model(matrix, prior="weak").items.standard_errors()[name], rtol=1e-4)
-
-
-def test_selecting_items_and_respondents_is_that_of_the_matrix() -> None:
     matrix, sparse = both(n=40)
     wanted, keep = [sparse.item_ids[k] for k in (7, 2, 19)], np.arange(40) % 3 == 1
     ours = sparse.select_items(wanted).select_respondents(keep).to_matrix()
     theirs = matrix.select_items(wanted).select_respondents(keep)
     assert ours.respondent_ids == theirs.respondent_ids
     np.testing.assert_array_equal(ours.values, theirs.values)
-    with pytest.raises(InputError, match="unknown item nowhere"):
-        sparse.select_items(["nowhere"])
+    is_refused("unknown item nowhere", sparse.select_items, ["nowhere"])
+
+
+def assert_same_errors(thin: ItemParameters, dense: ItemParameters) -> None:
+    for name, error in thin.standard_errors().items():
+        np.testing.assert_allclose(error, dense.standard_errors()[name], rtol=1e-4)
+
+
+def test_a_sparse_fit_equals_the_dense_one() -> None:
+    # they start from different places
+    dense, thin = (
+        fit_model(given, kind="4pl", prior="weak", tolerance=1e-6) for given in both(n_items=15, missing=0.5)
+    )
+    assert dense.converged
+    assert thin.converged
+    assert thin.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-6)
+    np.testing.assert_allclose(thin.items.discrimination, dense.items.discrimination, atol=1e-5)
+    np.testing.assert_allclose(thin.items.intercept, dense.items.intercept, atol=1e-5)
+    assert_same_errors(thin.items, dense.items)
+
+
+def test_many_items_get_their_own_information_from_a_sparse_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("irtbench.estimation.marginal.observed_information.MOST_COUPLED_ITEMS", 20)
+    assert_same_errors(*(fit_model(given, prior="weak").items for given in both()))
 
 
 def test_a_small_or_full_table_becomes_a_matrix_and_a_large_empty_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,12 +73,12 @@ def test_a_small_or_full_table_becomes_a_matrix_and_a_large_empty_one_does_not(m
     monkeypatch.setattr("irtbench.data.sparse_responses.MOST_DENSE_CELLS", 1000)
     assert isinstance(responses_from_long(table), SparseResponses)
     assert isinstance(responses_from_long(both(missing=0.5)[0].to_long()), ResponseMatrix)
-
-
-def test_a_respondent_without_a_response_is_kept() -> None:
     table = pd.DataFrame([("r1", "i1", 1), ("r2", "i1", np.nan)], columns=["respondent_id", "item_id", "response"])
     sparse = SparseResponses.from_long(table)
-    assert (sparse.n_respondents, sparse.n_responses) == (2, 1)
+    assert (sparse.n_respondents, sparse.n_responses) == (2, 1)  # who has no response is kept
+    wrong, saying = table.rename(columns={"item_id": "item"}), "column item_id missing; it has: respondent_id, item, re"
+    for build in (responses_from_long, ResponseMatrix.from_long):
+        is_refused(saying, build, wrong)
 
 
 NAN = np.nan
@@ -93,15 +88,15 @@ TRIED = ResponseMatrix(
 
 
 def test_counts_by_hand() -> None:
-    assert TRIED.n_responses == 9
-    assert TRIED.n_by_respondent.tolist() == [5, 4]
-    assert TRIED.n_items_by_respondent.tolist() == [2, 2]
-    assert TRIED.n_by_item.tolist() == [5, 1, 3]
-    assert TRIED.n_correct_by_item.tolist() == [3, 0, 3]
+    assert (TRIED.n_responses, TRIED.is_complete) == (9, False)
+    for name, expected in (
+        ("n_by_respondent", [5, 4]), ("n_items_by_respondent", [2, 2]), ("n_by_item", [5, 1, 3]),
+        ("n_correct_by_item", [3, 0, 3]),
+    ):  # fmt: skip
+        assert getattr(TRIED, name).tolist() == expected
     assert TRIED.accuracy().tolist() == [(2 / 4 + 0) / 2, 1.0]
     assert TRIED.proportion_correct().tolist() == [3 / 5, 0, 1]
     assert TRIED.log_coefficients() == pytest.approx(log(comb(4, 2)))
-    assert not TRIED.is_complete
 
 
 def test_parts_and_the_long_form_keep_the_trials() -> None:
@@ -133,8 +128,7 @@ def test_parts_and_the_long_form_keep_the_trials() -> None:
     ],
 )
 def test_counts_that_cannot_be_are_refused(correct: list[list[float]], trials: list[list[int]], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        ResponseMatrix(np.array(correct), ("s",), ("a",), np.array(trials))
+    is_refused(saying, ResponseMatrix, np.array(correct), ("s",), ("a",), np.array(trials))
 
 
 CELLS = st.lists(
@@ -199,12 +193,4 @@ def test_trials_a_row_each_are_counted_and_without_them_nothing_changes(tmp_path
     ],
 )
 def test_wrong_tables_of_counts_are_refused(tmp_path: Path, text: str, options: dict[str, str], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        counted(tmp_path, text, **options)
-
-
-def test_a_column_that_a_long_table_lacks_is_named() -> None:
-    table = both(n=20)[0].to_long()
-    for build in (responses_from_long, ResponseMatrix.from_long):
-        with pytest.raises(InputError, match="column item_id missing; it has: respondent_id, item, response"):
-            build(table.rename(columns={"item_id": "item"}))
+    is_refused(saying, counted, tmp_path, text, **options)

@@ -1,12 +1,14 @@
 """Agreement by item and respondent, errors of the coefficients, and gold labels: by hand and against irrCAC and irr."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench import InputError, ItemTable, dawid_skene_labels, majority_labels, peer_agreement
+from builders.refusals import is_refused
+from irtbench import ItemTable, dawid_skene_labels, majority_labels, peer_agreement
 from irtbench.evaluation.agreement import agreement, counts_of
 from irtbench.evaluation.agreement_of_grades import item_agreement, respondent_agreement
 from irtbench.evaluation.chance_agreement import (
@@ -75,17 +77,17 @@ def test_ac1_by_hand_and_where_kappa_falls_to_nothing():
 
 
 def test_errors_are_unknown_where_there_is_nothing_to_estimate_them_from():
-    assert np.isnan(coefficient_with_error(np.array([[1, 1], [2, 0]]), ALPHA).standard_error)
+    two = np.array([[1, 1], [2, 0]])
+    assert np.isnan(coefficient_with_error(two, ALPHA).standard_error)
     assert np.isnan(coefficient_with_error(np.array([[1, 0], [0, 1]]), ALPHA).value)
-    assert np.isnan(bootstrap_coefficient(np.array([[2, 0]]), ALPHA, rng=np.random.default_rng(0)).lower)
     # one item is the same in every resample, and without the one disputed item of 1,000 there is no kappa
-    assert np.isnan(bootstrap_coefficient(np.array([[3, 2]]), KAPPA, rng=np.random.default_rng(0)).standard_error)
-    rare = np.array([[5, 0]] * 999 + [[3, 2]])
-    assert np.isnan(bootstrap_coefficient(rare, KAPPA, n_resamples=2, rng=np.random.default_rng(0)).lower)
-    with pytest.raises(InputError, match="level must be between 0 and 1"):
-        coefficient_with_error(np.array([[1, 1], [2, 0]]), ALPHA, level=1.0)
-    with pytest.raises(InputError, match="n_resamples must be at least 2"):
-        bootstrap_coefficient(np.array([[1, 1]]), ALPHA, n_resamples=1, rng=np.random.default_rng(0))
+    rare = [[5, 0]] * 999 + [[3, 2]]
+    for counts, coefficient, more in (([[2, 0]], ALPHA, {}), ([[3, 2]], KAPPA, {}), (rare, KAPPA, {"n_resamples": 2})):
+        found = bootstrap_coefficient(np.array(counts), coefficient, rng=np.random.default_rng(0), **more)
+        assert np.isnan([found.lower, found.standard_error]).all()
+    is_refused("level must be between 0 and 1", coefficient_with_error, two, ALPHA, level=1.0)
+    saying, rng = "n_resamples must be at least 2", np.random.default_rng(0)
+    is_refused(saying, bootstrap_coefficient, two, ALPHA, n_resamples=1, rng=rng)
 
 
 def test_agreement_carries_the_intervals():
@@ -128,34 +130,15 @@ def test_respondents_by_hand():
 
 
 def test_without_crowd_kit_the_error_says_what_helps(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "crowdkit.aggregation.classification.dawid_skene", None)
-    with pytest.raises(InputError, match=r"needs crowd-kit; install it: pip install 'irtbench\[crowd\]'"):
-        dawid_skene_labels(ANSWERS)
+    monkeypatch.setitem(sys.modules, "crowdkit.aggregation.classification.dawid_skene", None)
+    is_refused(r"needs crowd-kit; install it: pip install 'irtbench\[crowd\]'", dawid_skene_labels, ANSWERS)
 
 
 def test_a_wide_table_and_a_frame_of_keys_give_the_same() -> None:
-    wide = ANSWERS[ANSWERS["answer"] != ""].pivot(index="respondent_id", columns="item_id", values="answer")
-    keys = ITEMS.table()
+    wide = ANSWERS.pivot(index="respondent_id", columns="item_id", values="answer")
     for function in (item_agreement, respondent_agreement, majority_labels):
-        names = function(ANSWERS).table().columns[:1].tolist()
-        long, short = (
-            function(*given).table().sort_values(names, ignore_index=True) for given in ((ANSWERS,), (wide,))
-        )
-        pd.testing.assert_frame_equal(long, short)
-        pd.testing.assert_frame_equal(function(ANSWERS, items=keys).table(), function(ANSWERS, items=ITEMS).table())
+        long, short = (function(given).table() for given in (ANSWERS, wide))
+        pd.testing.assert_frame_equal(*(each.sort_values(long.columns[0], ignore_index=True) for each in (long, short)))
+        by_frame, by_table = (function(ANSWERS, items=items).table() for items in (ITEMS.table(), ITEMS))
+        pd.testing.assert_frame_equal(by_frame, by_table)
     pd.testing.assert_series_equal(peer_agreement(wide), peer_agreement(ANSWERS))
-
-
-def test_dawid_and_skene_find_whom_to_believe():
-    """Two good respondents and three at .55: the majority is outvoted by the latter, the model is not."""
-    pytest.importorskip("crowdkit")
-    rng = np.random.default_rng(2)
-    truth = rng.integers(2, size=300)
-    right = np.column_stack([rng.random(300) < p for p in (0.95, 0.9, 0.55, 0.55, 0.55)])
-    given = np.where(right, truth[:, None], 1 - truth[:, None])
-    answers = rows(*((f"r{r}", f"q{i}", str(given[i, r])) for i in range(300) for r in range(5)))
-    majority, model = (
-        np.mean(np.array(labels.label) == truth.astype(str))
-        for labels in (majority_labels(answers), dawid_skene_labels(answers))
-    )
-    assert majority < 0.9 < model

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from irtbench.data.input_error import InputError
+from builders.refusals import is_refused
 from irtbench.evaluation.calibration import calibration, calibration_difference, error_interval
 from irtbench.evaluation.reliability import (
     ReliabilityCurve,
@@ -34,43 +34,38 @@ def stretched(n: int, slope: float, generator: np.random.Generator) -> tuple[np.
     return q, (generator.random(n) < 0.5 + slope * (q - 0.5)).astype(np.float64)
 
 
-def test_algorithm_1_by_hand() -> None:
+def test_algorithm_1_the_parts_of_brier_and_bins_of_equal_width_by_hand() -> None:
     # bin 1: q = .15, p = 1/2; bin 2: q = 1.9/3, p = 2/3
     # error^2 = (2 (.35)^2 + 3 (1/30)^2) / 5 = (.245 + 1/300) / 5
-    found = calibration(Q, Y, bin_size=2, rng=rng())
+    found = calibration(Q, Y, bin_size=2, n_width_bins=2, rng=rng())
     assert found.curve.n.tolist() == [2, 3]
     assert found.curve.mean_predicted == pytest.approx([0.15, 1.9 / 3])
     assert found.curve.observed_share == pytest.approx([1 / 2, 2 / 3])
     assert found.error == pytest.approx(np.sqrt((0.245 + 1 / 300) / 5), abs=1e-12)
-
-
-def test_brier_falls_into_its_parts_by_hand() -> None:
     # Brier = (.16 + .01 + .01 + .64 + .16) / 5 = .98 / 5; refinement = (2 (1/4) + 3 (2/9)) / 5 = (7/6) / 5
-    found = calibration(Q, Y, bin_size=2, rng=rng())
-    assert found.brier == pytest.approx(0.196)
-    assert found.refinement == pytest.approx(7 / 30)
-    assert found.within_bins == pytest.approx(0.196 - (0.245 + 1 / 300) / 5 - 7 / 30)
+    parts = found.brier, found.refinement, found.within_bins
+    assert parts == pytest.approx((0.196, 7 / 30, 0.196 - (0.245 + 1 / 300) / 5 - 7 / 30))
+    # [0, .5) holds .1 .2 .4 (1 of 3 right), [.5, 1] holds .6 .9 (both): (3 (.1)^2 + 2 (.25)^2) / 5
+    assert found.equal_width_error == pytest.approx(np.sqrt((3 * 0.1**2 + 2 * 0.25**2) / 5))
+    assert equal_width_bins(np.array([0.0, 0.09, 0.1, 0.95, 1.0]), 10).tolist() == [0, 0, 1, 2, 2]
     # where predictions are the same in a bin nothing is left: q = .2 (1 of 4), q = .7 (1 of 2)
     exact = calibration([0.2] * 4 + [0.7] * 2, [1, 0, 0, 0, 1, 0], bin_size=2, rng=rng())
     # calibration (4 (.05)^2 + 2 (.2)^2) / 6 = .015; refinement (4 (3/16) + 2 (1/4)) / 6 = 5/24
-    assert exact.calibration == pytest.approx(0.015)
-    assert exact.refinement == pytest.approx(5 / 24)
-    assert exact.brier == pytest.approx(0.015 + 5 / 24)
-    assert exact.within_bins == pytest.approx(0, abs=1e-15)
-
-
-def test_equal_predictions_are_never_parted() -> None:
-    assert adaptive_bins(np.array([0.5, 0.1, 0.2, 0.2, 0.2, 0.6]), 2).tolist() == [1, 0, 0, 0, 0, 1]
-    assert adaptive_bins(np.full(7, 0.3), 2).tolist() == [0] * 7
+    parts = exact.calibration, exact.refinement, exact.brier, exact.within_bins
+    assert parts == pytest.approx((0.015, 5 / 24, 0.015 + 5 / 24, 0), abs=1e-15)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60, unique=True), st.integers(1, 20))
-def test_without_ties_the_bins_are_those_printed(values: list[float], size: int) -> None:
+def test_without_ties_the_bins_are_those_printed_and_equal_predictions_are_never_parted(
+    values: list[float], size: int
+) -> None:
     q = np.sort(values)
     printed = np.arange(q.size) // size  # floor((k - 1) / beta), k from 1
     if q.size % size and printed[-1] > 0:
         printed[printed == printed[-1]] -= 1
     assert adaptive_bins(q, size).tolist() == printed.tolist()
+    assert adaptive_bins(np.array([0.5, 0.1, 0.2, 0.2, 0.2, 0.6]), 2).tolist() == [1, 0, 0, 0, 0, 1]
+    assert adaptive_bins(np.full(7, 0.3), 2).tolist() == [0] * 7
 
 
 @given(
@@ -91,12 +86,8 @@ def test_the_order_of_rows_never_matters(pairs, random) -> None:
 def test_algorithm_2_by_hand() -> None:
     # one bin: error = |q - p'|, p' ~ N(.5, .25 / 100): with q = .9 no sample crosses, so the mean is .4, the sd .05
     curve = reliability_curve(np.full(100, 0.9), np.arange(100) % 2.0, np.zeros(100, dtype=np.int64))
-    lower, upper = error_interval(curve, n_samples=200_000, rng=rng())
-    assert lower == pytest.approx(0.4 - 1.96 * 0.05, abs=0.001)
-    assert upper == pytest.approx(0.4 + 1.96 * 0.05, abs=0.001)
-
-
-def test_algorithm_2_clips_what_is_no_probability() -> None:
+    found = error_interval(curve, n_samples=200_000, rng=rng())
+    assert found == pytest.approx((0.4 - 1.96 * 0.05, 0.4 + 1.96 * 0.05), abs=0.001)
     # two pairs, one right: p' ~ N(.5, 1/8). With q = 0 the error is p' clipped to [0, 1]. Clipping is symmetric about
     # .5, so the mean stays .5, and with s = sqrt(1/8), c = .5 / s = sqrt(2):
     # variance = s^2 (P(|Z| < c) - 2 c phi(c)) + .25 P(|Z| > c) = .125 (.84270 - .41511) + .25 (.15730) = .092774
@@ -106,23 +97,20 @@ def test_algorithm_2_clips_what_is_no_probability() -> None:
     assert (upper - lower) / 2 == pytest.approx(1.96 * np.sqrt(0.092774), abs=0.003)
 
 
-def test_the_debiased_error_by_hand() -> None:
+def test_the_debiased_error_by_hand_and_its_bounds_those_of_its_square() -> None:
     # one bin: gaps q - y are .5, .5, -.5 with q = .5: D = 1/6, s^2 = 3/2 (1/4 - 1/36) = 1/3, D^2 - s^2 / 3 = -1/12
     q, y, one = np.full(3, 0.5), np.array([0.0, 0.0, 1.0]), np.zeros(3, dtype=np.int64)
     found = debiased_squared_error(q, y, one)
     assert found.squared == pytest.approx(1 / 36 - 1 / 9)
     # S = 1/9; D'WSWD - tr(WSWS) = 1/36 1/9 - 1/81 < 0, counted as 0; variance = 2 / 81
     assert found.standard_error == pytest.approx(np.sqrt(2) / 9)
-
-
-def test_the_bounds_of_the_debiased_error_are_those_of_its_square() -> None:
     # far from calibrated, so that the lower bound of the square lies above zero and below one
     q, y = stretched(4_000, 0.3, rng())
-    found = calibration(q, y, n_samples=20, rng=rng())
-    squared = debiased_squared_error(q, y, adaptive_bins(q, found.bin_size))
-    bounds = squared.squared + 1.959964 * squared.standard_error * np.array([-1, 1])
+    whole = calibration(q, y, n_samples=20, rng=rng())
+    found = debiased_squared_error(q, y, adaptive_bins(q, whole.bin_size))
+    bounds = found.squared + 1.959964 * found.standard_error * np.array([-1, 1])
     assert 0 < bounds[0] < 1
-    assert [found.debiased_lower, found.debiased_upper] == pytest.approx(np.sqrt(bounds), abs=1e-6)
+    assert [whole.debiased_lower, whole.debiased_upper] == pytest.approx(np.sqrt(bounds), abs=1e-6)
 
 
 def test_the_debiased_square_is_unbiased_and_its_interval_covers() -> None:
@@ -134,12 +122,10 @@ def test_the_debiased_square_is_unbiased_and_its_interval_covers() -> None:
             bins = adaptive_bins(q, 50)
             found = debiased_squared_error(q, y, bins)
             gap = np.bincount(bins, (1 - slope) * (q - 0.5)) / np.bincount(bins)
-            truth = float(np.bincount(bins) @ gap**2 / 1_000)
-            truths.append(truth)
+            truths.append(float(np.bincount(bins) @ gap**2 / 1_000))
             squares.append(found.squared)
-            held.append(abs(found.squared - truth) <= 1.96 * found.standard_error)
-        standard_error = np.std(squares) / np.sqrt(300)
-        assert np.mean(squares) == pytest.approx(np.mean(truths), abs=3.5 * standard_error)
+            held.append(abs(found.squared - truths[-1]) <= 1.96 * found.standard_error)
+        assert np.mean(squares) == pytest.approx(np.mean(truths), abs=3.5 * np.std(squares) / np.sqrt(300))
         assert 0.91 <= np.mean(held) <= 0.995  # 95% of 300 +- 3 sd is .912 to .988
 
 
@@ -156,17 +142,12 @@ def test_repeating_every_pair_fools_only_who_takes_copies_for_independent() -> N
     assert naive.squared > 2 * naive.standard_error > honest.squared
 
 
-def test_overconfident_and_underconfident_by_hand() -> None:
+def test_overconfident_and_underconfident_by_hand_and_beyond_chance() -> None:
     # .9 happens 1 of 2 (over), .1 happens 1 of 2 (over), .6 happens always (under), .5 is neither
-    q = [0.9] * 2 + [0.1] * 2 + [0.6] * 2 + [0.5] * 2
-    y = [1, 0, 1, 0, 1, 1, 1, 1]
-    found = calibration(q, y, bin_size=2, rng=rng())
+    found = calibration([0.9, 0.9, 0.1, 0.1, 0.6, 0.6, 0.5, 0.5], [1, 0, 1, 0, 1, 1, 1, 1], bin_size=2, rng=rng())
     assert found.curve.overconfidence.tolist() == [1, 0, -1, 1]
-    assert (found.overconfident, found.underconfident) == (0.5, 0.25)
-    assert found.clearly_overconfident == 0  # two pairs a bin prove nothing
-
-
-def test_shares_beyond_chance_are_few_if_calibrated_and_all_if_not() -> None:
+    # two pairs a bin prove nothing
+    assert (found.overconfident, found.underconfident, found.clearly_overconfident) == (0.5, 0.25, 0)
     q, y = stretched(20_000, 1.0, rng())
     found = calibration(q, y, bin_size=200, n_samples=10, rng=rng())
     assert found.clearly_overconfident + found.clearly_underconfident < 0.13  # 5% of 100 bins + 3.5 sd
@@ -175,18 +156,13 @@ def test_shares_beyond_chance_are_few_if_calibrated_and_all_if_not() -> None:
     assert calibration(extreme, y, bin_size=200, n_samples=10, rng=rng()).clearly_overconfident == 1
 
 
-def test_equal_width_bins_by_hand() -> None:
-    assert equal_width_bins(np.array([0.0, 0.09, 0.1, 0.95, 1.0]), 10).tolist() == [0, 0, 1, 2, 2]
-    # [0, .5) holds .1 .2 .4 (1 of 3 right), [.5, 1] holds .6 .9 (both): (3 (.1)^2 + 2 (.25)^2) / 5
-    found = calibration(Q, Y, bin_size=2, n_width_bins=2, rng=rng())
-    assert found.equal_width_error == pytest.approx(np.sqrt((3 * 0.1**2 + 2 * 0.25**2) / 5))
-
-
 def test_classes_are_concatenated() -> None:
     q, y, item = concatenate_classes([[0.7, 0.2, 0.1], [0.3, 0.3, 0.4]], [0, 2])
     assert q.tolist() == [0.7, 0.2, 0.1, 0.3, 0.3, 0.4]
-    assert y.tolist() == [1, 0, 0, 0, 0, 1]
-    assert item.tolist() == [0, 0, 0, 1, 1, 1]
+    assert (y.tolist(), item.tolist()) == ([1, 0, 0, 0, 0, 1], [0, 0, 0, 1, 1, 1])
+    is_refused("sum to 1", concatenate_classes, [[0.7, 0.2]], [0])
+    is_refused("class from 0 to 1, got 2", concatenate_classes, [[0.7, 0.3]], [2])
+    is_refused("do not fit", concatenate_classes, [[0.7, 0.3]], [0, 1])
 
 
 def two_models(n: int, slopes: tuple[float, float], generator: np.random.Generator):
@@ -207,18 +183,12 @@ def test_the_worse_calibrated_model_is_found_and_equals_are_not() -> None:
     assert np.mean(alarms) < 0.09  # 5% of 300 + 3 sd
 
 
-def test_a_model_against_itself_and_its_mirror() -> None:
-    first, second, y = two_models(1_000, (0.5, 1.0), rng())
+def test_a_model_against_itself_its_mirror_and_one_that_agrees_with_it() -> None:
+    first, second, y = two_models(4_000, (0.5, 1.0), rng())
     same = calibration_difference(first, first, y)
     assert (same.difference, same.lower, same.upper, same.p) == (0, 0, 0, 1)
     there, back = calibration_difference(first, second, y), calibration_difference(second, first, y)
-    assert there.difference == pytest.approx(-back.difference)
-    assert there.lower == pytest.approx(-back.upper)
-    assert there.p == pytest.approx(back.p)
-
-
-def test_pairing_narrows_the_interval_where_models_agree() -> None:
-    first, _, y = two_models(4_000, (0.5, 1.0), rng())
+    assert (there.difference, there.lower, there.p) == pytest.approx((-back.difference, -back.upper, back.p))
     close = np.clip(first + rng().normal(0, 0.01, y.size), 0, 1)
     paired = calibration_difference(first, close, y)
     half = (paired.upper - paired.lower) / 2
@@ -239,36 +209,21 @@ def test_pairing_narrows_the_interval_where_models_agree() -> None:
     ],
 )
 def test_wrong_pairs_are_refused(q: list[float], y: list[float], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        calibration(q, y, rng=rng())
-    with pytest.raises(InputError, match=saying):
-        calibration_difference(q, q, y)
+    is_refused(saying, calibration, q, y, rng=rng())
+    is_refused(saying, calibration_difference, q, q, y)
 
 
-@pytest.mark.parametrize(
-    "options", [{"bin_size": 0}, {"n_width_bins": 0}, {"n_samples": 1}, {"level": 1.0}, {"clusters": [1, 2]}]
-)
-def test_wrong_settings_are_refused(options) -> None:
-    with pytest.raises(InputError):
-        calibration(Q, Y, **({"bin_size": 2} | options), rng=rng())
+@pytest.mark.parametrize(("name", "least"), [("bin_size", 1), ("n_width_bins", 1), ("n_samples", 2)])
+def test_wrong_settings_are_refused(name: str, least: int) -> None:
+    options = {"bin_size": 2} | {name: least - 1}
+    is_refused(f"{name} must be at least {least} but got", calibration, Q, Y, **options, rng=rng())
+    is_refused("2 clusters for 5 pairs", calibration, Q, Y, bin_size=2, clusters=[1, 2], rng=rng())
 
 
-def test_wrong_classes_are_refused() -> None:
-    with pytest.raises(InputError, match="sum to 1"):
-        concatenate_classes([[0.7, 0.2]], [0])
-    with pytest.raises(InputError, match="class from 0 to 1, got 2"):
-        concatenate_classes([[0.7, 0.3]], [2])
-    with pytest.raises(InputError, match="do not fit"):
-        concatenate_classes([[0.7, 0.3]], [0, 1])
-
-
-def test_fewer_pairs_than_a_bin_warn_and_give_the_error_of_the_mean() -> None:
+def test_what_few_pairs_and_labels_that_are_all_the_same_leave_undefined() -> None:
     with pytest.warns(RuntimeWarning, match="5 pairs are fewer than a bin of 9"):
         found = calibration(Q, Y, bin_size=9, rng=rng())
     assert found.error == pytest.approx(abs(Q.mean() - Y.mean()))
-
-
-def test_one_pair_has_an_error_and_no_interval() -> None:
     with pytest.warns(RuntimeWarning) as caught:
         found = calibration([0.7], [1], rng=rng())
     assert found.error == pytest.approx(0.3)
@@ -276,16 +231,11 @@ def test_one_pair_has_an_error_and_no_interval() -> None:
     assert {str(w.message).split(":")[1] for w in caught} >= {" the interval is undefined"}
     with pytest.warns(RuntimeWarning, match="one item only"):
         assert np.isnan(calibration_difference([0.7], [0.6], [1]).p)
-
-
-def test_labels_that_are_all_the_same_leave_algorithm_2_undefined() -> None:
     with pytest.warns(RuntimeWarning, match="in no bin do the labels differ"):
         found = calibration(np.linspace(0.5, 1, 40), np.ones(40), rng=rng())
     assert np.isnan(found.lower)
     assert found.debiased_lower > 0  # gaps still vary, so this is defined
-
-
-def test_the_bin_size_is_the_papers_unless_there_are_too_few_pairs() -> None:
+    # the bin size is the paper's unless there are too few pairs
     assert [default_bin_size(n) for n in (1, 9, 300, 49_999, 50_000, 10**6)] == [1, 1, 30, 4_999, 5_000, 5_000]
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench import InputError, agreement
+from builders.refusals import is_refused
+from irtbench import agreement
 from irtbench.evaluation.agreement_of_grades import ordered_agreement
 
 #: Four observers of twelve units (Krippendorff, 2011, Computing Krippendorff's alpha-reliability): .743, .815, .849.
@@ -22,22 +23,22 @@ def long(table: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"respondent_id": columns.astype(str), "item_id": rows.astype(str), "answer": grades})
 
 
-def test_alphas_are_those_of_krippendorff() -> None:
+def test_alphas_and_intraclass_correlations_are_those_of_the_books() -> None:
     table = np.array([[np.nan if text == "." else float(text) for text in row.split()] for row in KRIPPENDORFF]).T
     assert agreement(long(table)).krippendorff_alpha == pytest.approx(0.743, abs=5e-4)
     found = ordered_agreement(long(table), list("12345"))
     assert found.krippendorff_ordinal == pytest.approx(0.815, abs=5e-4)
     assert found.krippendorff_interval == pytest.approx(0.849, abs=5e-4)
     assert np.isnan(found.icc_absolute)
-
-
-def test_intraclass_correlations_are_those_of_shrout_and_fleiss() -> None:
     found = ordered_agreement(long(np.array(SHROUT_FLEISS, dtype=float)), [str(k) for k in range(1, 11)])
     assert [round(value, 2) for value in (found.icc, found.icc_absolute, found.icc_consistency, found.icc_mean)] == [
         0.17, 0.29, 0.71, 0.44,
     ]  # fmt: skip
     assert found.icc_lower == pytest.approx(-0.133, abs=2e-3)
     assert found.icc_upper == pytest.approx(0.723, abs=2e-3)
+    found = ordered_agreement(long(np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])), ["1", "2"])
+    assert found.icc == pytest.approx(-1.0)  # (0 - MSW) / (0 + MSW) of two grades each
+    assert np.isnan(found.icc_mean)
 
 
 def test_of_two_levels_all_is_as_without_an_order() -> None:
@@ -58,17 +59,9 @@ def test_near_grades_agree_where_same_ones_are_rare() -> None:
     assert ordered_agreement(long(near), levels).weighted_kappa > 0.8 > 0.4 > agreement(long(near)).fleiss_kappa
 
 
-def test_the_mean_grade_of_items_that_do_not_differ_has_no_reliability() -> None:
-    found = ordered_agreement(long(np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])), ["1", "2"])
-    assert found.icc == pytest.approx(-1.0)  # (0 - MSW) / (0 + MSW) of two grades each
-    assert np.isnan(found.icc_mean)
-
-
 def test_labels_are_in_their_order_and_others_are_refused() -> None:
     table = pd.DataFrame({"a": ["poor", "fair"], "b": ["good", "good"], "c": ["fair", "good"]}, index=["x", "y"])
     one, other = (ordered_agreement(table, order) for order in (["poor", "fair", "good"], ["fair", "poor", "good"]))
     assert one.weighted_kappa != other.weighted_kappa
-    with pytest.raises(InputError, match="answer 'fair' is none of the levels; expected poor, good"):
-        ordered_agreement(table, ["poor", "good"])
-    with pytest.raises(InputError, match="expected two or more, each once"):
-        ordered_agreement(table, ["poor", "poor"])
+    is_refused("answer 'fair' is none of the levels; expected poor, good", ordered_agreement, table, ["poor", "good"])
+    is_refused("expected two or more, each once", ordered_agreement, table, ["poor", "poor"])

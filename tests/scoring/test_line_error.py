@@ -1,6 +1,7 @@
 """Scores on a linked scale carry the link's error: by hand, in every table, and in coverage."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -38,17 +39,15 @@ def test_standard_error_and_interval_by_hand() -> None:
 
 @pytest.mark.parametrize("norm", ["empirical", "smoothed"])
 def test_percentiles_of_every_norm_and_group_have_it(norm: str) -> None:
-    scores = [irtbench.score_responses(scale, ANSWERS, norm=norm) for scale in (PLAIN, LINKED)]
-    groups = [irtbench.percentiles_by_group(scale, ANSWERS, ["land"], norm=norm) for scale in (PLAIN, LINKED)]
-    for tables in (scores, groups):
+    for of in (irtbench.score_responses, partial(irtbench.percentiles_by_group, columns=["land"])):
+        tables = (of(scale, ANSWERS, norm=norm) for scale in (PLAIN, LINKED))
         before, after = (table["percentile_upper"] - table["percentile_lower"] for table in tables)
         assert (after > before).all()
 
 
 def test_a_table_of_raw_scores_has_it() -> None:
     before, after = (irtbench.sum_score_table(scale).table() for scale in (PLAIN, LINKED))
-    added = LINE.variance(before["theta"].to_numpy())
-    np.testing.assert_allclose(after["se"] ** 2, before["se"] ** 2 + added)
+    np.testing.assert_allclose(after["se"] ** 2, before["se"] ** 2 + LINE.variance(before["theta"].to_numpy()))
     assert (after["percentile_upper"] > before["percentile_upper"]).all()
 
 
@@ -74,17 +73,13 @@ def test_a_file_scored_by_parts_and_a_comparison_have_it(tmp_path: Path) -> None
 
 def test_it_is_printed_in_a_line(tmp_path: Path) -> None:
     ANSWERS.table().to_csv(tmp_path / "answers.csv", index=False)
+    said = {}
     for name, scale in (("plain", PLAIN), ("linked", LINKED), ("unknown", replace(PLAIN, provenance={"link": {}}))):
-        irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / f"{name}.json")
-    said = {
-        name: " ".join(run(f"score {name}.json answers.csv", cwd=tmp_path).out.split())
-        for name in ("plain", "linked", "unknown")
-    }
+        irtbench.save_bank(irtbench.ItemBank((scale,)), tmp_path / "bank.json")
+        said[name] = " ".join(run("score bank.json answers.csv", cwd=tmp_path).out.split())
     assert "link" not in said["plain"]
-    line = (
-        "all lies on its base scale by a link, whose error is in these intervals: standard error 0.300 at ability 0.50"
-    )
-    assert line in said["linked"]
+    line = "all lies on its base scale by a link, whose error is in these intervals: standard error 0.300 at ability"
+    assert f"{line} 0.50" in said["linked"]
     assert "the link's error is not in these intervals" in said["unknown"]
 
 

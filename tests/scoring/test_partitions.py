@@ -1,8 +1,6 @@
 """Scores of parts of a table are those of the whole, in other processes too; what is wrong in a part is named."""
 
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +9,8 @@ import pytest
 
 import irtbench
 from builders.answered_banks import make_scale, wide_responses
-from irtbench.data.input_error import InputError
+from builders.command_line import run_program
+from builders.refusals import is_refused
 
 BANK = irtbench.ItemBank((make_scale("a", 20), make_scale("b", 10)))
 
@@ -43,19 +42,24 @@ def test_parts_give_the_scores_of_the_whole(frame: pd.DataFrame, method: str) ->
     assert_alike(found, whole(frame, method=method))
 
 
-def test_it_travels_and_needs_no_torch(frame: pd.DataFrame, tmp_path: Path) -> None:
+LIGHT = """
+import pickle, sys
+import pandas as pd
+from irtbench.scoring import ability_comparison, bulk, prediction, scores
+heavy = {"torch", "pyro", "statsmodels", "sklearn", "scipy.stats", "matplotlib"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+pickle.load(open("scorer", "rb"))(pd.read_parquet("part.parquet")).to_parquet("scores.parquet")
+assert not {"torch", "pyro"} & set(sys.modules)
+"""
+
+
+def test_it_travels_and_scoring_loads_nothing_heavy(frame: pd.DataFrame, tmp_path: Path) -> None:
     scorer = irtbench.PartitionScorer(BANK)
-    wanted = scorer(frame)
     (tmp_path / "scorer").write_bytes(pickle.dumps(scorer))
     frame.to_parquet(tmp_path / "part.parquet")
-    program = (
-        "import pickle, sys\nimport pandas as pd\n"
-        "scorer = pickle.load(open('scorer', 'rb'))\n"
-        "scorer(pd.read_parquet('part.parquet')).to_parquet('scores.parquet')\n"
-        "assert not {'torch', 'pyro'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=120)
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "scores.parquet"), wanted)
+    ended = run_program(LIGHT, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "scores.parquet"), scorer(frame))
 
 
 def test_an_empty_part_has_the_columns_and_types_of_any_other(frame: pd.DataFrame) -> None:
@@ -80,15 +84,13 @@ def test_an_empty_part_has_the_columns_and_types_of_any_other(frame: pd.DataFram
     ],
 )
 def test_what_is_wrong_in_a_part_is_named(frame: pd.DataFrame, change, saying: str) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(InputError, match=saying):
-        irtbench.PartitionScorer(BANK)(change(frame))
+    is_refused(saying, irtbench.PartitionScorer(BANK), change(frame))
 
 
 def test_a_bank_file_and_columns_left_aside(frame: pd.DataFrame, tmp_path: Path) -> None:
     irtbench.save_bank(BANK, tmp_path / "bank.json")
     scorer = irtbench.PartitionScorer(tmp_path / "bank.json", respondent="who", unknown_items="ignore")
-    found = scorer(frame.rename(columns={"respondent_id": "who"}).assign(age=30.0))
-    assert_alike(found, whole(frame))
+    assert_alike(scorer(frame.rename(columns={"respondent_id": "who"}).assign(age=30.0)), whole(frame))
 
 
 @pytest.mark.filterwarnings("ignore")  # dask's own

@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from builders.scales import scale_of
-from irtbench import InputError, ItemParameters, ResponseMatrix, Scale, fit_categories, fit_model, simulate_responses
+from builders.refusals import is_refused
+from builders.scales import grades, scale_of
+from irtbench import ItemParameters, ResponseMatrix, Scale, fit_model, simulate_responses
 from irtbench.scoring import prediction
 from irtbench.scoring.prediction import PredictedAccuracy, learn_correction, predict_accuracy
 
@@ -18,6 +19,10 @@ def make_scale(name: str, n_items: int, *, harder: float = 0.0) -> Scale:
     rng = np.random.default_rng(n_items)
     a, b, ids = rng.lognormal(0.2, 0.3, n_items), rng.normal(size=n_items), [f"{name}{k}" for k in range(n_items)]
     return scale_of(ItemParameters.from_difficulty(a, b + harder, item_ids=ids), name=name)
+
+
+def answers(scale: Scale, mean: float, sd: float, n: int, rng: np.random.Generator, **more: int) -> ResponseMatrix:
+    return simulate_responses(rng.normal(mean, sd, size=n), scale.items, rng=rng, **more)
 
 
 def with_gaps(values: NDArray[np.float64], form: Sequence[int]) -> NDArray[np.float64]:
@@ -60,30 +65,21 @@ def test_two_items_by_hand() -> None:
     assert found.upper[0] <= 1
 
 
-def test_everything_seen_is_certain() -> None:
-    scale = make_scale("s", 10)
-    responses = simulate_responses([0.0, 2.0], scale.items, rng=np.random.default_rng(0))
-    found = predict_accuracy(scale, responses)
-    np.testing.assert_allclose(found.accuracy, responses.values.mean(axis=1))
-    np.testing.assert_allclose(found.upper - found.lower, 0, atol=1e-12)
-
-
 def test_intervals_cover_and_errors_are_smaller_than_those_of_the_part() -> None:
     # two scales, 30 of 150 items seen, 500 people: 95% (sd 1%) of the intervals cover the accuracy on all 150
-    scales = (make_scale("a", 100), make_scale("b", 50))
-    rng = np.random.default_rng(1)
-    parts = [simulate_responses(rng.normal(size=500), scale.items, rng=rng) for scale in scales]
-    ids = tuple(item for part in parts for item in part.item_ids)
-    whole = ResponseMatrix(np.concatenate([part.values for part in parts], axis=1), parts[0].respondent_ids, ids)
-    truth = whole.values.mean(axis=1)
-    form = [*ids[:20], *ids[100:110]]
-    found = predict_accuracy(scales, whole.select_items(form))
+    scales, rng = (make_scale("a", 100), make_scale("b", 50)), np.random.default_rng(1)
+    whole = pd.concat([answers(scale, 0, 1, 500, rng).table().set_index("respondent_id") for scale in scales], axis=1)
+    truth, ids = whole.to_numpy().mean(axis=1), list(whole)
+    part = whole[[*ids[:20], *ids[100:110]]]
+    found = predict_accuracy(scales, part)
     assert covered(found, truth) == pytest.approx(0.95, abs=0.025)
-    plain = np.abs(whole.select_items(form).values.mean(axis=1) - truth).mean()
+    plain = np.abs(part.to_numpy().mean(axis=1) - truth).mean()
     assert np.abs(found.accuracy - truth).mean() < 0.85 * plain
     # of one scale no item is seen: that its items are no harder is then assumed with room to spare
-    first_only = predict_accuracy(scales, whole.select_items(ids[:20]))
-    assert covered(first_only, truth) > 0.925
+    assert covered(predict_accuracy(scales, whole[ids[:20]]), truth) > 0.925
+    # everything seen is certain
+    found = predict_accuracy(scales, whole[:2])
+    np.testing.assert_allclose([found.lower, found.accuracy, found.upper], [truth[:2]] * 3, atol=1e-12)
 
 
 def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_their_share() -> None:
@@ -97,7 +93,7 @@ def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_thei
     known, new = whole[order[:60]], whole[order[60:]]
     scale = scale_of(fit_model(known, prior="hierarchical", standard_errors=False).items)
     truth, results = new.mean(axis=1), []
-    for _ in range(8):
+    for _ in range(5):
         form = rng.choice(200, 40, replace=False)
         found = predict_accuracy(scale, with_gaps(new, form))
         errors = np.abs([found.accuracy - truth, new[:, form].mean(axis=1) - truth]).mean(axis=1)
@@ -109,12 +105,11 @@ def test_systems_stronger_than_those_known_are_covered_and_no_worse_than_by_thei
 
 
 def test_systems_beyond_that_are_much_alike_are_known_better_together_than_alone() -> None:
-    # twenty new systems, all about two standard deviations above those known, on 25 of 150 items
+    # a dozen new systems, all about two standard deviations above those known, on 25 of 150 items
     rng, scale = np.random.default_rng(11), make_scale("s", 150, harder=1.5)
-    whole = simulate_responses(rng.normal(3, 0.2, size=20), scale.items, rng=rng).values
+    whole = answers(scale, 3, 0.2, 12, rng).values
     seen = with_gaps(whole, rng.choice(150, 25, replace=False))
-    together = predict_accuracy(scale, seen)
-    alone = [predict_accuracy(scale, seen[[k]]) for k in range(20)]
+    together, alone = predict_accuracy(scale, seen), [predict_accuracy(scale, seen[[k]]) for k in range(12)]
     error = np.abs(np.stack([together.accuracy, [one.accuracy[0] for one in alone]]) - whole.mean(axis=1))
     np.testing.assert_allclose(together.lower, [one.lower[0] for one in alone], atol=1e-7)
     assert error[0].mean() < 0.8 * error[1].mean()
@@ -180,8 +175,8 @@ def test_a_system_beyond_the_others_is_flagged_and_moves_no_interval() -> None:
     found, others = predict_accuracy(scale, seen), predict_accuracy(scale, seen[1:])
     assert found.beyond_known == ("above", *("no",) * 19)
     assert abs(found.accuracy[0] - whole[0].mean()) < 0.08
-    np.testing.assert_allclose(found.lower[1:], others.lower, atol=1e-7)
-    np.testing.assert_allclose(found.upper[1:], others.upper, atol=1e-7)
+    for end in ("lower", "upper"):
+        np.testing.assert_allclose(getattr(found, end)[1:], getattr(others, end), atol=1e-7)
     assert ((found.lower <= found.accuracy) & (found.accuracy <= found.upper)).all()
 
 
@@ -204,11 +199,10 @@ def test_a_correction_mends_a_wrong_model() -> None:
 def test_a_form_of_like_items_widens_its_intervals() -> None:
     # the easiest 30 of 150 items are no fair sample: their share is far off, the intervals know it and hold
     scale, rng = make_scale("a", 150), np.random.default_rng(6)
-    whole = simulate_responses(rng.normal(size=300), scale.items, rng=rng).values
+    whole = answers(scale, 0, 1, 300, rng).values
     truth, easiest = whole.mean(axis=1), np.argsort(scale.items.difficulty)[:30]
-    easy, fair = (
-        predict_accuracy(scale, with_gaps(whole, form)) for form in (easiest, rng.choice(150, 30, replace=False))
-    )
+    forms = easiest, rng.choice(150, 30, replace=False)
+    easy, fair = (predict_accuracy(scale, with_gaps(whole, form)) for form in forms)
     assert np.abs(whole[:, easiest].mean(axis=1) - truth).mean() > 0.25
     assert np.abs(easy.accuracy - truth).mean() < 0.1
     assert covered(easy, truth) > 0.93
@@ -216,25 +210,22 @@ def test_a_form_of_like_items_widens_its_intervals() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    scale = make_scale("s", 20)
-    rng = np.random.default_rng(3)
-    responses = simulate_responses(rng.normal(size=60), scale.items, rng=rng)
-    form = scale.items.item_ids[:5]
-    correction = learn_correction(scale, responses, form)
-    with pytest.raises(InputError, match="form of 5 items; missing: s4"):
-        predict_accuracy(scale, responses.select_items(form[:4]), correction=correction)
-    with pytest.raises(InputError, match="an item is in two scales"):
-        predict_accuracy((scale, replace(scale, name="again")), responses)
-    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
-        predict_accuracy(scale, responses, level=95)
-    with pytest.raises(InputError, match="there is nothing to predict"):
-        learn_correction(scale, responses, scale.items.item_ids)
-    with pytest.raises(InputError, match="needs 10 systems but got 9"):
-        learn_correction(scale, responses.select_respondents(np.arange(60) < 9), form)
-    gap = responses.values.copy()
-    gap[0, 19] = np.nan
-    with pytest.raises(InputError, match="some are missing"):
-        learn_correction(scale, ResponseMatrix(gap, responses.respondent_ids, responses.item_ids), form)
+    scale, rng = make_scale("s", 20), np.random.default_rng(3)
+    responses = answers(scale, 0, 1, 60, rng)
+    form, few = scale.items.item_ids[:5], responses.select_respondents(np.arange(60) < 9)
+    correction, part = learn_correction(scale, responses, form), responses.select_items(scale.items.item_ids[:4])
+    is_refused("form of 5 items; missing: s4", predict_accuracy, scale, part, correction=correction)
+    twice = scale, replace(scale, name="again")
+    is_refused("an item is in two scales", predict_accuracy, twice, responses)
+    is_refused("there is nothing to predict", learn_correction, scale, responses, scale.items.item_ids)
+    is_refused("needs 10 systems but got 9", learn_correction, scale, few, form)
+    gap = np.where(np.arange(20) == 19, np.nan, responses.values)
+    is_refused("some are missing", learn_correction, scale, pd.DataFrame(gap, columns=scale.items.item_ids), form)
+    # a long table of grades is refused in words
+    scale = scale_of(grades(rng, 3).as_items())
+    long = pd.DataFrame({"respondent_id": ["a"], "item_id": ["g00"], "value": [1]})
+    saying = "none of the items is known to the bank: respondent_id, item_id, value"
+    is_refused(saying, predict_accuracy, scale, long)
 
 
 @pytest.mark.usefixtures("a_fair_form")
@@ -264,22 +255,14 @@ def test_a_seen_item_of_several_trials_counts_by_its_share() -> None:
 def test_intervals_of_trials_cover() -> None:
     # 30 of 150 items tried four times, 500 people: 95% (sd 1%) of the intervals cover the accuracy on all, tried alike
     scale = make_scale("a", 150)
-    rng = np.random.default_rng(3)
-    whole = simulate_responses(rng.normal(size=500), scale.items, rng=rng, trials=4)
-    truth, form = whole.accuracy(), list(whole.item_ids[:30])
-    found = predict_accuracy(scale, whole.select_items(form))
+    whole = answers(scale, 0, 1, 500, np.random.default_rng(3), trials=4)
+    truth, form, known = whole.accuracy(), list(whole.item_ids[:30]), np.arange(500) < 400
+    part = whole.select_items(form)
+    found, once = (
+        predict_accuracy(scale, each) for each in (part, ResponseMatrix(part.shares > 0.5, whole.respondent_ids, form))
+    )
     assert covered(found, truth) == pytest.approx(0.95, abs=0.025)
-    once = predict_accuracy(scale, ResponseMatrix(whole.select_items(form).shares > 0.5, whole.respondent_ids, form))
     assert found.standard_error.mean() < 0.75 * once.standard_error.mean()
-    correction = learn_correction(scale, whole.select_respondents(np.arange(500) < 400), form)
-    new = whole.select_items(form).select_respondents(np.arange(500) >= 400)
-    corrected = predict_accuracy(scale, new, correction=correction)
+    correction = learn_correction(scale, whole.select_respondents(known), form)
+    corrected = predict_accuracy(scale, part.select_respondents(~known), correction=correction)
     assert covered(corrected, truth[400:]) == pytest.approx(0.95, abs=0.05)
-
-
-def test_a_long_table_of_grades_is_refused_in_words() -> None:
-    grades = pd.DataFrame({"q1": [0, 1, 2] * 20, "q2": [2, 1, 0] * 20})
-    scale = scale_of(fit_categories(grades, "gpcm", standard_errors=False).items.as_items())
-    long = grades.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id")
-    with pytest.raises(InputError, match="none of the items is known to the bank: respondent_id, item_id, value"):
-        predict_accuracy(scale, long)

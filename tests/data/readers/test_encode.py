@@ -4,12 +4,14 @@ import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from builders.parquet_folder import long_frame, wide_frame, write_parts
+from builders.refusals import is_refused
 from builders.simulated import drawn
 from irtbench.data import response_blocks
 from irtbench.data.input_error import InputError
@@ -42,29 +44,18 @@ def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponse
 
 def assert_same(found: StoredResponses, responses: ResponseMatrix) -> None:
     """The same responses of the same people to the same items, in any order."""
-    answered = responses.select_respondents(responses.n_by_respondent > 0)
+    answered = responses.answered()
     ids = found.names(0, found.n_respondents)
     assert set(ids) == set(answered.respondent_ids)
     assert set(found.item_ids) == set(responses.item_ids)
-    place = {name: k for k, name in enumerate(answered.respondent_ids)}
-    expected = answered.select_items(found.item_ids).correct[[place[name] for name in ids]]
+    expected = answered.select_items(found.item_ids).correct[[answered.respondent_ids.index(name) for name in ids]]
     np.testing.assert_array_equal(found.to_matrix().correct, expected)
     np.testing.assert_array_equal(found.n_by_item, (~np.isnan(expected)).sum(axis=0))
 
 
-@pytest.mark.parametrize(("missing", "n_files"), [(0.0, 1), (0.3, 4)])
-def test_a_wide_table_in_the_order_of_its_rows(missing: float, n_files: int, tmp_path: Path) -> None:
-    responses = drawn(130, 6, missing=missing)
-    found = encoded(write_parts(wide_frame(responses), tmp_path / "in", n_files=n_files), tmp_path / "cache")
-    assert found.item_ids == responses.item_ids
-    assert found.names(0, 5) == responses.respondent_ids[:5]
-    assert_same(found, responses)
-
-
 @pytest.mark.parametrize(("shuffled", "missing"), [(None, 0.6), (1, 0.6), (1, 0.0)])
 def test_a_long_table_in_any_order(shuffled: int | None, missing: float, tmp_path: Path) -> None:
-    responses = drawn(60, 7, missing=missing)
-    responses = responses.select_respondents(responses.n_by_respondent > 0)
+    responses = drawn(60, 7, missing=missing).answered()
     found = encoded(write_parts(long_frame(responses, shuffled=shuffled), tmp_path / "in"), tmp_path / "cache")
     assert_same(found, responses)
     assert not (tmp_path / "cache" / "sorting").exists()
@@ -76,52 +67,46 @@ def test_scores_are_graded_by_a_threshold(form: Form, tmp_path: Path) -> None:
     frame = form(responses)
     scores = frame.columns[1:] if form is wide_frame else ["response"]
     frame[scores] = frame[scores] * 0.4 + 0.3  # 1 is .7, itself right
-    found = encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache", threshold=0.7)
+    place = write_parts(frame, tmp_path / "in", n_files=4)
+    found = encoded(place, tmp_path / "cache", threshold=0.7)
     assert_same(found, responses)
     if form is long_frame:
-        with pytest.raises(InputError, match=r"expected 1, 0 or missing but got 0\.[37]"):
-            encoded(tmp_path / "in", tmp_path / "other")
+        is_refused(r"expected 1, 0 or missing but got 0\.[37]", encoded, place, tmp_path / "other")
+    else:  # in their order
+        assert (found.item_ids, found.names(0, 5)) == (responses.item_ids, responses.respondent_ids[:5])
 
 
 def test_respondents_without_a_response_are_left_out_by_name(tmp_path: Path) -> None:
     frame = wide_frame(drawn(20, 4))
     frame.iloc[[3, 17], 1:] = None
     found = encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
-    assert found.idle_ids() == ("r4", "r18")
-    assert found.n_respondents == 18
-    assert found.is_complete
+    assert (found.idle_ids(), found.n_respondents, found.is_complete) == (("r4", "r18"), 18, True)
     long = long_frame(drawn(20, 4)).astype({"response": "Int8"})
     long.loc[long["respondent_id"] == "r4", "response"] = None
     assert encoded(write_parts(long, tmp_path / "long"), tmp_path / "other").idle_ids() == ("r4",)
 
 
 def test_what_is_no_address_is_a_path(tmp_path: Path) -> None:
-    assert address_of("data/large") is None
-    assert address_of(tmp_path) is None
-    with pytest.raises(InputError, match="cannot be reached"):
-        LargeTable.open("nosuchstore://a/b", allow_address=["nosuchstore://"])
-    with pytest.raises(InputError, match="no Parquet file in this folder"):
-        LargeTable.open(tmp_path)
-    with pytest.raises(InputError, match="nothing"):
-        LargeTable.open(tmp_path / "nothing")
+    assert address_of("data/large") is address_of(tmp_path) is None
+    is_refused("cannot be reached", LargeTable.open, "nosuchstore://a/b", allow_address=["nosuchstore://"])
+    is_refused("no Parquet file in this folder", LargeTable.open, tmp_path)
+    is_refused("nothing", LargeTable.open, tmp_path / "nothing")
 
 
 def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
-    lines: list[str] = []
-    first = encode_table(LargeTable.open(place), tmp_path / "cache")
+    place, cache, lines = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in"), tmp_path / "cache", list[str]()
+    first = encoded(place, cache)
     with monkeypatch.context() as patch:
         patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read again"))
-        again = encode_table(LargeTable.open(place), tmp_path / "cache", progress=lines.append)
+        again = encode_table(LargeTable.open(place), cache, progress=lines.append)
     assert lines == ["the responses are encoded already"]
     np.testing.assert_array_equal(first.rows(0, 60), again.rows(0, 60))
-    write_parts(wide_frame(drawn(70, 4)), tmp_path / "more", n_files=1)
-    (tmp_path / "more" / "part-0.parquet").rename(place / "part-1.parquet")
-    with pytest.raises(InputError, match="comes twice"):  # the new file has the respondents of the others
-        encode_table(LargeTable.open(place), tmp_path / "cache")
+    more = write_parts(wide_frame(drawn(70, 4)), tmp_path / "more", n_files=1)
+    (more / "part-0.parquet").rename(place / "part-1.parquet")
+    is_refused("comes twice", encoded, place, cache)  # the new file has the respondents of the others
     (place / "part-0.parquet").unlink()
     (place / "part-2.parquet").unlink()
-    assert encode_table(LargeTable.open(place), tmp_path / "cache").n_respondents == 70
+    assert encoded(place, cache).n_respondents == 70
 
 
 @pytest.mark.parametrize("layout", ["wide", "long"])
@@ -166,13 +151,11 @@ def test_a_table_that_is_changed_or_removed_while_it_is_read_is_refused_whatever
     encoded(place, tmp_path / "cache")  # written anew with what was in it
     content[-20] ^= 1
     place.write_bytes(bytes(content[:-20]) + place.read_bytes()[-20:])
-    with pytest.raises(InputError, match="was changed or removed while it was read"):
-        encoded(place, tmp_path / "other")
+    is_refused("was changed or removed while it was read", encoded, place, tmp_path / "other")
     place.write_bytes(whole)
     table = LargeTable.open(place)
     place.unlink()
-    with pytest.raises(InputError, match=r"part-0.parquet: cannot be read to its end"):
-        encode_table(table, tmp_path / "third")
+    is_refused(r"part-0.parquet: cannot be read to its end", encode_table, table, tmp_path / "third")
 
 
 @pytest.mark.parametrize("n_added", [1, 9, 17])
@@ -210,16 +193,13 @@ def test_a_run_that_was_stopped_is_taken_up(n_added: int, tmp_path: Path, monkey
 def test_a_file_damaged_in_the_middle_names_it_and_finishes_nothing(tmp_path: Path) -> None:
     place = write_parts(wide_frame(drawn(600, 8, missing=0.5)), tmp_path / "in", n_files=3)
     file = place / "part-1.parquet"
-    content = bytearray(file.read_bytes())
+    content = file.read_bytes()
     middle = len(content) // 3
-    content[middle : middle + 400] = b"\xff" * 400
-    file.write_bytes(content)
-    with pytest.raises(InputError, match=r"part-1\.parquet"):
-        encoded(place, tmp_path / "cache")
+    file.write_bytes(content[:middle] + b"\xff" * 400 + content[middle + 400 :])
+    is_refused(r"part-1\.parquet", encoded, place, tmp_path / "cache")
     assert '"finished": true' not in (tmp_path / "cache" / STATE).read_text()
     file.write_bytes(content[:-50])
-    with pytest.raises(InputError, match=r"part-1.parquet: damaged Parquet file"):
-        LargeTable.open(place)
+    is_refused("part-1.parquet: damaged Parquet file", LargeTable.open, place)
 
 
 def test_other_columns_in_one_file(tmp_path: Path) -> None:
@@ -259,15 +239,13 @@ LONG = long_frame(drawn(30, 3))
     ],
 )
 def test_what_cannot_be_is_named_by_its_place(frame: pd.DataFrame, saying: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=saying):
-        encoded(write_parts(frame, tmp_path / "in"), tmp_path / "cache")
+    is_refused(saying, encoded, write_parts(frame, tmp_path / "in"), tmp_path / "cache")
 
 
 def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = type("usage", (), {"free": 100})
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: usage)
-    with pytest.raises(InputError, match=r"do not fit on its disk"):
-        encoded(write_parts(wide_frame(drawn(60, 4)), tmp_path / "in"), tmp_path / "cache")
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=100))
+    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
+    is_refused("do not fit on its disk", encoded, place, tmp_path / "cache")
 
 
 def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

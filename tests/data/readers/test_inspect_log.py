@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from irtbench.data.input_error import InputError
+from builders.refusals import is_refused
 from irtbench.data.readers import holds_responses, read_answers, read_responses
 from irtbench.data.responses import ResponseMatrix
 
@@ -84,14 +84,10 @@ def log(tmp_path):
 def test_logs_of_its_own_writer(run_writer):
     folder = run_writer("inspect_ai", WRITER) / "logs"
     table = read_responses(folder, trials="keep")
-    assert table.format == "inspect"
-    assert len(table.frame) == 2 * 5 * 2
-    assert set(table.frame["trial"]) == {"1", "2"}
-    wrong = table.frame[table.frame["response"] == 0]
-    assert sorted(zip(wrong["respondent_id"], wrong["item_id"], strict=True)) == [
-        ("mockllm/one", "sums/a/2"), ("mockllm/one", "sums/a/2"),
-        ("mockllm/two", "sums/a/3"), ("mockllm/two", "sums/a/3")
-    ]  # fmt: skip
+    assert (table.format, len(table.frame), set(table.frame["trial"])) == ("inspect", 2 * 5 * 2, {"1", "2"})
+    wrong = table.frame[table.frame["response"] == 0].sort_values("respondent_id")
+    assert wrong["respondent_id"].tolist() == ["mockllm/one"] * 2 + ["mockllm/two"] * 2
+    assert wrong["item_id"].tolist() == ["sums/a/2"] * 2 + ["sums/a/3"] * 2
     assert table.frame["item_hash"].nunique() == 5  # an .eval and a .json log agree on the content
     assert (read_answers(folder, trials="first").frame["answer"] == "99").sum() == 2
     matrix = ResponseMatrix.from_long(read_responses(folder, trials="majority").frame)
@@ -110,32 +106,28 @@ def test_values_become_scores(log, triples, form):
 
 def test_partial_credit_needs_a_threshold(log):
     path = log([sample("a"), sample("b", value="P")])
-    with pytest.raises(InputError, match=r"log\.eval, sample 2: expected a score of 1, 0 or missing but got 0\.5"):
-        read_responses(path)
-    assert list(read_responses(path, threshold=0.5).frame["response"]) == [1, 1]
-    assert list(read_responses(path, threshold=0.6).frame["response"]) == [1, 0]
+    is_refused(r"log\.eval, sample 2: expected a score of 1, 0 or missing but got 0\.5", read_responses, path)
+    assert [list(read_responses(path, threshold=t).frame["response"]) for t in (0.5, 0.6)] == [[1, 1], [1, 0]]
 
 
-def test_unscored_bare_nan_is_left_out_and_counted(log):
-    table = read_responses(log([sample("a", value=float("nan")), sample("b"), sample("c", scores=None)]))
-    assert list(table.frame["item_id"]) == ["t/b"]
-    assert table.left_out == {"not scored": 2}
-
-
-def test_an_errored_sample_is_missing_or_wrong_as_the_user_says(log):
-    path = log([sample("a"), sample("b", error="timeout", scores={})])
+@pytest.mark.parametrize(
+    ("samples", "expected", "left_out"),
+    [
+        ([sample("a", float("nan")), sample("b"), sample("c", scores=None)], [("m", "t/b", 1)], {"not scored": 2}),
+        ([sample("a"), sample("b", error="timeout", scores={})], [("m", "t/a", 1)],
+         {"the run failed at this sample": 1}),
+        ([sample("a", "C"), sample("b"), sample("a", "I")], [("m", "t/b", 1), ("m", "t/a", 0)],
+         {"superseded by a later sample of the same id and epoch": 1}),
+    ],
+    ids=["unscored", "errored", "of one id and epoch the last wins"],
+)  # fmt: skip
+def test_what_does_not_count_is_left_out_and_counted(log, triples, samples, expected, left_out):
+    path = log(samples)
     table = read_responses(path)
-    assert list(table.frame["item_id"]) == ["t/a"]
-    assert table.left_out == {"the run failed at this sample": 1}
-    assert list(read_responses(path, errored="wrong").frame["response"]) == [1, 0]
-    with pytest.raises(InputError, match="errored: expected 'missing' or 'wrong' but got 'zero'"):
-        read_responses(path, errored="zero")
-
-
-def test_of_one_id_and_epoch_the_last_sample_wins(log, triples):
-    table = read_responses(log([sample("a", value="C"), sample("b"), sample("a", value="I")]))
-    assert triples(table) == [("m", "t/b", 1), ("m", "t/a", 0)]
-    assert table.left_out == {"superseded by a later sample of the same id and epoch": 1}
+    assert (triples(table), table.left_out) == (expected, left_out)
+    if "failed" in str(left_out):
+        assert list(read_responses(path, errored="wrong").frame["response"]) == [1, 0]
+        is_refused("errored: expected 'missing' or 'wrong' but got 'zero'", read_responses, path, errored="zero")
 
 
 def test_a_log_that_did_not_end_is_read_from_its_journal(tmp_path, triples):
@@ -151,16 +143,12 @@ def test_a_log_that_did_not_end_is_read_from_its_journal(tmp_path, triples):
 
 def test_several_scorers_are_chosen_from_and_not_mixed(log):
     path = log([sample("a", scores={"match": {"value": "C"}, "judge": {"value": {"style": 0, "truth": 1}}})])
-    with pytest.raises(
-        InputError, match="sample 1, field scores: several scores: 'match', 'judge:style', 'judge:truth'"
-    ):
-        read_responses(path)
+    is_refused("sample 1, field scores: several scores: 'match', 'judge:style', 'judge:truth'", read_responses, path)
     assert list(read_responses(path, metric="judge:style").frame["response"]) == [0]
-    with pytest.raises(InputError, match="no score 'other'; expected one of match, judge:style, judge:truth"):
-        read_responses(path, metric="other")
+    saying = "no score 'other'; expected one of match, judge:style, judge:truth"
+    is_refused(saying, read_responses, path, metric="other")
     path = log([sample("a"), sample("b", scores={"judge": {"value": "I"}})])
-    with pytest.raises(InputError, match="sample 2, field scores: several scores: 'match', 'judge'; choose one"):
-        read_responses(path)
+    is_refused("sample 2, field scores: several scores: 'match', 'judge'; choose one", read_responses, path)
     assert read_responses(path, metric="match").left_out == {"not scored": 1}
 
 
@@ -182,8 +170,7 @@ def test_a_folder_is_a_study_and_a_content_under_two_names_clashes(log, tmp_path
     assert set(table.frame["respondent_id"]) == {"m", "n"}
     assert table.left_out == {"files of no known format": 1}
     log([sample("a", input="another question")], name="three.eval", model="o")
-    with pytest.raises(InputError, match="items of one name and different content: t/a; join by 'hash'"):
-        read_responses(tmp_path)
+    is_refused("items of one name and different content: t/a; join by 'hash'", read_responses, tmp_path)
     with pytest.warns(UserWarning, match="different content: t/a"):
         assert read_responses(tmp_path, join="id").frame["item_id"].nunique() == 2
     with pytest.warns(UserWarning, match="different content: t/a"):
@@ -201,29 +188,29 @@ def test_a_folder_is_a_study_and_a_content_under_two_names_clashes(log, tmp_path
 )
 def test_wrong_fields_are_named(log, broken, message):
     path = log([sample("a") | broken])
-    with pytest.raises(InputError, match=re.escape(f"file {path}, ") + ".*" + re.escape(message)):
-        read_responses(path)
+    is_refused(re.escape(f"file {path}, ") + ".*" + re.escape(message), read_responses, path)
 
 
-def test_a_damaged_member_and_a_log_without_a_model_are_refused(log, tmp_path):
+def test_a_damaged_member_and_a_log_without_a_model_are_refused(log):
     path = log([sample("a")] * 50)
     data = bytearray(path.read_bytes())
     at = data.find(b"summaries.json") + 40
     data[at : at + 20] = b"\0" * 20
     path.write_bytes(data)
-    with pytest.raises(InputError, match=r"damaged member summaries\.json"):
-        read_responses(path)
-    with pytest.raises(InputError, match=r"header 1, field eval\.model: expected a name but it is null"):
-        read_responses(log([sample("a")], model=None))
+    is_refused(r"damaged member summaries\.json", read_responses, path)
+    path = log([sample("a")], model=None)
+    is_refused(r"header 1, field eval\.model: expected a name but it is null", read_responses, path)
 
 
-def test_a_log_holds_responses_and_takes_no_columns(log):
+def test_a_log_holds_responses_takes_no_columns_and_needs_zstandard(log, monkeypatch):
     path = log([sample("a")])
     assert holds_responses(path)
-    with pytest.raises(InputError, match="columns: response cannot be named for logs of inspect_ai"):
-        read_responses(path, columns={"response": "x"})
-    with pytest.raises(InputError, match="does not look like the format lm-eval"):
-        read_responses(path, format="lm-eval")
+    saying = "columns: response cannot be named for logs of inspect_ai"
+    is_refused(saying, read_responses, path, columns={"response": "x"})
+    is_refused("does not look like the format lm-eval", read_responses, path, format="lm-eval")
+    path = log([sample("a")])
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    is_refused(r"compressed with zstandard; install it: pip install 'irtbench\[inspect\]'", read_responses, path)
 
 
 def test_invalidated_samples_are_left_out(log, tmp_path):
@@ -239,10 +226,3 @@ def test_invalidated_samples_are_left_out(log, tmp_path):
     assert table.left_out == {"invalidated": 1}
     table = read_responses(log([sample("a"), sample("b", invalidation=gone)], form="json", name="b.json"))
     assert list(table.frame["item_id"]) == ["t/a"]
-
-
-def test_without_zstandard_the_error_names_what_to_install(log, monkeypatch):
-    path = log([sample("a")])
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(InputError, match=r"compressed with zstandard; install it: pip install 'irtbench\[inspect\]'"):
-        read_responses(path)

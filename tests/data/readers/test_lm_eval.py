@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from irtbench.data.input_error import InputError
+from builders.refusals import is_refused
 from irtbench.data.readers import read_answers, read_responses
 
 DATE = "2026-11-21T23-55-05.942347"
@@ -79,32 +79,23 @@ def test_samples_of_its_own_writer(run_writer):
     assert set(read_answers(sums, metric="exact_match,flexible-extract").frame["answer"]) == {"lol"}
 
 
-def test_without_results_the_folder_names_the_model(run):
-    assert set(read_responses(run([line(0)], model=None)).frame["respondent_id"]) == {"org__model"}
-
-
-def test_results_of_several_models_in_the_folder_are_refused(run, write):
+def test_without_results_the_folder_names_the_model_and_those_of_several_are_refused(run, write):
     path = run([line(0)], model=None)
+    assert set(read_responses(path).frame["respondent_id"]) == {"org__model"}
     for k, name in enumerate(("a", "b")):
         write(f"org__model/results_2026-01-0{k + 1}.json", results(name))
-    with pytest.raises(InputError, match="of which model\\? the results in its folder name a, b"):
-        read_responses(path)
+    is_refused(r"of which model\? the results in its folder name a, b", read_responses, path)
 
 
-def test_one_row_a_document_and_filter_is_not_two_items(run):
+def test_neither_a_row_a_filter_nor_a_run_that_is_there_twice_counts_twice(run, triples):
     # GSM8K has 2,638 rows for 1,319 questions
     filters = ("strict-match", "flexible-extract")
     path = run([line(k, float(k % 2), name, "exact_match") for name in filters for k in range(4)], task="gsm8k")
-    with pytest.raises(InputError, match=r"line 5, .*several scores: 'exact_match,strict-match', 'exact_match,flex"):
-        read_responses(path)
-    with pytest.raises(InputError, match="line 5, field filter: several filters: 'exact_match,flexible-extract'"):
-        read_responses(path, metric="exact_match")
+    is_refused("line 5, .*several scores: 'exact_match,strict-match', 'exact_match,flex", read_responses, path)
+    saying = "line 5, field filter: several filters: 'exact_match,flexible-extract'"
+    is_refused(saying, read_responses, path, metric="exact_match")
     table = read_responses(path, metric="exact_match,strict-match")
-    assert len(table.frame) == 4
-    assert table.left_out == {"of another metric or filter": 4}
-
-
-def test_a_run_that_is_in_the_file_twice_counts_once(run, triples):
+    assert (len(table.frame), table.left_out) == (4, {"of another metric or filter": 4})
     table = read_responses(run([line(0, 1.0), line(1, 1.0), line(0, 0.0), line(1, 1.0)]))
     assert triples(table) == [("org/model", "even/0", 0), ("org/model", "even/1", 1)]
     assert table.left_out == {"superseded by a later line of the same document: the file was appended to": 2}
@@ -113,23 +104,24 @@ def test_a_run_that_is_in_the_file_twice_counts_once(run, triples):
 def test_wrong_doc_ids_after_unsorted_samples_are_named_and_joined_by_hash(run, tmp_path):
     run([line(0), line(1, 0.0)])
     run([line(0, doc_hash="hash1"), line(1, 0.0, doc_hash="hash0")], model="other", folder="other")
-    with pytest.raises(InputError, match="one name and different content: even/0, even/1; join by 'hash'"):
-        read_responses(tmp_path)
+    is_refused("one name and different content: even/0, even/1; join by 'hash'", read_responses, tmp_path)
     with pytest.warns(UserWarning, match="different content"):
         table = read_responses(tmp_path, join="hash")
     other = table.frame[table.frame["respondent_id"] == "other"].set_index("item_id")["response"]
     assert dict(other) == {"hash1": 1, "hash0": 0}
 
 
-def test_a_metric_that_is_a_list_is_no_score(run):
-    lines = [line(0, f1=[1, 0], metrics=["acc", "f1"])]
-    assert list(read_responses(run(lines)).frame["response"]) == [1]  # the only number
-    lines = [line(0, metric="f1", value=[1, 0])]
-    path = run(lines)
-    with pytest.raises(InputError, match="line 1, field f1: expected a number but it is \\[1, 0\\]"):
-        read_responses(path, metric="f1")
-    with pytest.raises(InputError, match="no score found"):
-        read_responses(path)
+def test_no_score_is_a_list_nor_a_metric_of_which_less_is_better(run, write):
+    path = run([line(0, f1=[1, 0], metrics=["acc", "f1"])])
+    assert list(read_responses(path).frame["response"]) == [1]  # the only number
+    path = run([line(0, metric="f1", value=[1, 0])])
+    is_refused(r"line 1, field f1: expected a number but it is \[1, 0\]", read_responses, path, metric="f1")
+    is_refused("no score found", read_responses, path)
+    path = run([line(0, metric="wrong"), line(1, metric="acc")], model=None)
+    better = {"even": {"wrong": False, "acc": True}}
+    write(f"org__model/results_{DATE}.json", results("m", higher_is_better=better))
+    is_refused("line 1, field wrong: the results say that less is better", read_responses, path, metric="wrong")
+    assert len(read_responses(path, metric="acc").frame) == 1
 
 
 @pytest.mark.parametrize(
@@ -143,14 +135,4 @@ def test_a_metric_that_is_a_list_is_no_score(run):
 )
 def test_wrong_fields_are_named(run, changes, message):
     path = run([line(0), line(1) | changes])
-    with pytest.raises(InputError, match=re.escape(f"file {path}, {message}")):
-        read_responses(path, metric="acc")
-
-
-def test_a_metric_of_which_less_is_better_is_refused(run, write):
-    path = run([line(0, metric="wrong"), line(1, metric="acc")], model=None)
-    better = {"even": {"wrong": False, "acc": True}}
-    write(f"org__model/results_{DATE}.json", results("m", higher_is_better=better))
-    with pytest.raises(InputError, match="line 1, field wrong: the results say that less is better"):
-        read_responses(path, metric="wrong")
-    assert len(read_responses(path, metric="acc").frame) == 1
+    is_refused(re.escape(f"file {path}, {message}"), read_responses, path, metric="acc")

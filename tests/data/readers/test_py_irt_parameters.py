@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from builders.refusals import is_refused
 from irtbench.data.input_error import InputError
 from irtbench.models.curves import icc
 from irtbench.models.parameter_table import read_parameters
@@ -60,5 +61,4 @@ def test_its_3pl_has_an_upper_asymptote_and_is_refused_unless_that_is_one(tmp_pa
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        read_parameters(write(tmp_path, **changes))
+    is_refused(message, read_parameters, write(tmp_path, **changes))

@@ -6,21 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from irtbench.data.input_error import InputError
+from builders.refusals import is_refused
 from irtbench.data.readers import read_answers, read_responses
 from irtbench.data.readers.trials import join_items, reduce_trials
 
 NAN = float("nan")
-#: Trials out of their order in the file; by trial: 0, 1, 1.
 REPEATED = pd.DataFrame(
-    {
-        "respondent_id": ["r", "r", "r", "s"],
-        "item_id": ["a", "a", "a", "a"],
-        "response": [1.0, 0.0, 1.0, NAN],
-        "trial": ["10", "1", "2", "1"],
-        "task": ["t", "t", "t", "u"],
-    }
-)
+    {"respondent_id": ["r", "r", "r", "s"], "item_id": "a", "response": [1.0, 0.0, 1.0, NAN],
+     "trial": ["10", "1", "2", "1"], "task": ["t", "t", "t", "u"]}
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -36,13 +30,10 @@ def test_each_reduction_is_what_it_says(trials, threshold, expected):
 
 
 def test_a_mean_needs_its_threshold_and_answers_have_none():
-    with pytest.raises(InputError, match="the mean of several responses needs a threshold"):
-        reduce_trials(REPEATED, "mean")
+    is_refused("the mean of several responses needs a threshold", reduce_trials, REPEATED, "mean")
     answers = REPEATED.rename(columns={"response": "answer"})
-    with pytest.raises(InputError, match="raw answers have no majority"):
-        reduce_trials(answers, "majority")
-    with pytest.raises(InputError, match="trials: expected 'error', 'keep', 'first', 'last', 'mean'"):
-        reduce_trials(REPEATED, "best")
+    is_refused("raw answers have no majority", reduce_trials, answers, "majority")
+    is_refused("trials: expected 'error', 'keep', 'first', 'last', 'mean'", reduce_trials, REPEATED, "best")
 
 
 rows = st.lists(
@@ -72,26 +63,20 @@ def test_reductions_agree_with_counting(rows):
 
 
 def test_the_mean_is_that_of_the_scores_not_of_what_passed(tmp_path):
-    path = tmp_path / "t.jsonl"
-    path.write_text(
-        "".join(
-            '{"evaluation_id": "e", "model_id": "m", "evaluation_name": "t", "sample_id": "s", '
-            f'"input": {{}}, "evaluation": {{"score": {score}}}, "metadata": {{"epoch": {k}}}}}\n'
-            for k, score in enumerate((0.9, 0.2, 0.2))
-        )
-    )
+    head = '{"evaluation_id": "e", "model_id": "m", "evaluation_name": "t", "sample_id": "s", "input": {}, '
+    lines = [
+        f'{head}"evaluation": {{"score": {score}}}, "metadata": {{"epoch": {k}}}}}\n'
+        for k, score in enumerate((0.9, 0.2, 0.2))
+    ]
+    (tmp_path / "t.jsonl").write_text("".join(lines))
     # mean .433: below .5, though the first alone is above; two of three are below, too
-    assert list(read_responses(path, trials="mean", threshold=0.5).frame["response"]) == [0]
-    assert list(read_responses(path, trials="mean", threshold=0.4).frame["response"]) == [1]
-    assert list(read_responses(path, trials="any", threshold=0.5).frame["response"]) == [1]
-
-
-def test_the_mean_of_a_table_is_that_of_its_scores(tmp_path):
+    for trials, threshold, expected in (("mean", 0.5, 0), ("mean", 0.4, 1), ("any", 0.5, 1)):
+        found = read_responses(tmp_path / "t.jsonl", trials=trials, threshold=threshold)
+        assert list(found.frame["response"]) == [expected]
     path = tmp_path / "t.csv"
     path.write_text("respondent_id,item_id,response,trial\nr,a,9,1\nr,a,2,2\nr,a,2,3\nr,b,5,1\n")  # means 13/3 and 5
-    assert list(read_responses(path, trials="mean", threshold=4.4).frame["response"]) == [0, 1]
-    assert list(read_responses(path, trials="mean", threshold=4.3).frame["response"]) == [1, 1]
-    assert list(read_responses(path, trials="majority", threshold=4.3).frame["response"]) == [0, 1]
+    for trials, threshold, expected in (("mean", 4.4, [0, 1]), ("mean", 4.3, [1, 1]), ("majority", 4.3, [0, 1])):
+        assert list(read_responses(path, trials=trials, threshold=threshold).frame["response"]) == expected
     path.write_text("who,a,b\nr,9,2\ns,4,5\n")
     assert list(read_responses(path, trials="mean", threshold=4.5).frame["response"]) == [1, 0, 0, 1]
 
@@ -103,26 +88,19 @@ def test_occasions_of_a_long_table(tmp_path):
     assert list(read_answers(path, trials="first").frame["answer"]) == ["yes"]
     path.write_text("id,item,resp,wave\n1,a,1,1\n1,a,0,2\n1,b,,1\n")
     assert list(read_responses(path, trials="last").frame["response"].fillna(-1)) == [0, -1]
-    with pytest.raises(InputError, match=r"several trials of a pair: \(1, a\)"):
-        read_responses(path)
+    is_refused(r"several trials of a pair: \(1, a\)", read_responses, path)
     path.write_text("respondent_id,item_id,response,wave\nr,a,1,1\nr,b,0,2\n")
     assert "trial" not in read_responses(path).frame  # nothing is repeated
 
 
-# --- items by name or content
-
-
 def test_items_by_name_and_by_hash():
     table = pd.DataFrame({"respondent_id": ["r", "r", "s"], "item_id": ["a", "b", "a"], "item_hash": ["x", "y", "y"]})
-    with pytest.raises(InputError, match="t: items of one name and different content: a; join by 'hash'"):
-        join_items(table, None, "t")
+    is_refused("t: items of one name and different content: a; join by 'hash'", join_items, table, None, "t")
     with pytest.warns(UserWarning, match="different content: a$"):
         assert list(join_items(table, "id", "t")["item_id"]) == ["a", "b", "a"]
     with pytest.warns(UserWarning, match="different content: a; one content under several names: b = a"):
         assert list(join_items(table, "hash", "t")["item_id"]) == ["x", "y", "y"]
-    with pytest.raises(InputError, match="cannot be joined by hash: none for b"):
-        join_items(table.assign(item_hash=pd.Series(["x", None, "x"])), "hash", "t")
-    with pytest.raises(InputError, match="the file has no content to hash"):
-        join_items(table.drop(columns="item_hash"), "hash", "t")
-    with pytest.raises(InputError, match="join: expected 'id' or 'hash' but got 'name'"):
-        join_items(table, "name", "t")
+    gap = table.assign(item_hash=["x", None, "x"])
+    is_refused("cannot be joined by hash: none for b", join_items, gap, "hash", "t")
+    is_refused("the file has no content to hash", join_items, table.drop(columns="item_hash"), "hash", "t")
+    is_refused("join: expected 'id' or 'hash' but got 'name'", join_items, table, "name", "t")
