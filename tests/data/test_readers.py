@@ -127,6 +127,16 @@ def test_a_last_field_whose_quotes_are_closed_is_read(write, last, end):
     assert len(expected) == 2
 
 
+@pytest.mark.parametrize("above", ["", "sep=;\r\n"])
+def test_what_spreadsheets_write_around_a_table_is_no_part_of_it(write, above):
+    path = write(f"{above}a;b\r\n1;x\r\n2;\r\n")
+    with path.open("a", newline="") as file:
+        file.write(";\r\n;;\r\n")
+    assert read_table(path).to_numpy().tolist() == [["1", "x"], ["2", ""]]
+    assert row_place(path, 1) == f"file {path}, row 2 (line {3 + bool(above)})"
+    assert in_parts(write(f"{above}a;b\n1;x\n")) == [{"a": "1", "b": "x"}]
+
+
 def test_a_large_table_may_begin_with_empty_lines_and_have_lines_in_its_header(write):
     assert in_parts(write("\n\nid,x\n1,2\n")) == [{"id": "1", "x": "2"}]
     assert in_parts(write('id,"x\ny"\n1,2\n')) == [{"id": "1", "x\ny": "2"}]

@@ -114,6 +114,12 @@ def test_missing_responses_leave_the_figures_where_they_were() -> None:
         assert consistency.alpha_lower < alpha.alpha < consistency.alpha_upper
 
 
+def test_a_rest_of_the_score_that_does_not_vary_has_neither_correlation_nor_alpha() -> None:
+    for n in range(5, 40):
+        found = classical_statistics(np.where(np.arange(n)[:, np.newaxis] < 1, [0.0, 1.0, 1.0], 1.0))
+        assert np.isnan([found.item_rest[0], found.alpha_if_dropped[0]]).all()
+
+
 @given(arrays(np.float64, (12, 4), elements=st.sampled_from([0.0, 1.0])), st.permutations(range(4)))
 def test_order_of_items_and_of_wrong_and_right_does_not_matter(values: np.ndarray, order: list[int]) -> None:
     found, moved = classical_statistics(values), classical_statistics(values[:, order])
