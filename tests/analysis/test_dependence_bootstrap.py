@@ -1,12 +1,22 @@
-"""The bootstrap p of local dependence keeps its level where the chi-square of LD-X2 does not."""
+"""The bootstrap p of local dependence by hand, its samples, and refits that fail (its level: test_posterior_scores)."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from builders.simulated import with_values
-from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, icc, simulate_responses
+from builders.refusals import is_refused
+from builders.simulated import simulated
+from irtbench import (
+    FitSettings,
+    InputError,
+    ItemParameters,
+    ResponseMatrix,
+    as_responses,
+    fit_model,
+    icc,
+    simulate_responses,
+)
 from irtbench.analysis.dependence_bootstrap import (
     bootstrap_p,
     little_to_find,
@@ -14,7 +24,7 @@ from irtbench.analysis.dependence_bootstrap import (
     simulate_like,
     with_bootstrap,
 )
-from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.diagnostics.quadratic_form import Residuals
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.theta_posterior import ability_posterior
@@ -26,46 +36,20 @@ def refit(responses: ResponseMatrix) -> ItemParameters:
     return fit_model(responses, FAST).items
 
 
-def bootstrapped(responses: ResponseMatrix, *, seed: int = 0, n_samples: int = 39) -> LocalDependence:
-    items = refit(responses)
-    rng = np.random.default_rng(seed)
-    return with_bootstrap(local_dependence(responses, items), responses, items, refit, rng=rng, n_samples=n_samples)
-
-
-def clean(seed: int, *, n_items: int = 10, n_respondents: int = 500, missing: float = 0.0) -> ResponseMatrix:
-    rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.0, n_items), rng.normal(0, 1, n_items))
-    drawn = simulate_responses(rng.normal(size=n_respondents), items, rng=rng, missing=missing)
-    return drawn.select_respondents(drawn.observed.any(axis=1))
-
-
 def test_p_of_an_order_by_hand() -> None:
     # Three samples. The means, those observed included, are 12 / 4 = 3 and 4 / 4 = 1, so that 6 and 1 become 2 and 1;
     # the largest of each sample is max(1/3, 2), max(1, 0), max(2/3, 1) = 2, 1, 1.
-    simulated = np.array([[1.0, 2.0], [3.0, 0.0], [2.0, 1.0]])
-    p, adjusted = bootstrap_p(np.array([6.0, 1.0]), simulated)
+    samples = np.array([[1.0, 2.0], [3.0, 0.0], [2.0, 1.0]])
+    p, adjusted = bootstrap_p(np.array([6.0, 1.0]), samples)
     assert p.tolist() == [1 / 4, 3 / 4]
     assert adjusted.tolist() == [2 / 4, 4 / 4]
-    p, adjusted = bootstrap_p(np.array([np.nan, 1.0]), simulated)
+    p, adjusted = bootstrap_p(np.array([np.nan, 1.0]), samples)
     assert np.isnan([p[0], adjusted[0]]).all()
     assert (p[1], adjusted[1]) == (3 / 4, 3 / 4)  # alone it is its own largest: 2, 0, 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("missing", [0.0, 0.5])
-def test_level_with_and_without_missing_responses(missing: float) -> None:
-    found = [bootstrapped(clean(seed, missing=missing), seed=seed, n_samples=19) for seed in range(5)]
-    p = np.concatenate([pairs.p_bootstrap for pairs in found])
-    chi_square = np.concatenate([pairs.p for pairs in found])
-    # 225 pairs, those of one sample dependent: the standard error of a 5% rate is about 1.8%
-    assert np.mean(p <= 0.05) < 0.1
-    # the published p is too careful with complete responses and far too rash with half of them missing
-    assert np.mean(chi_square < 0.05) < 0.03 if missing == 0 else np.mean(chi_square < 0.05) > 0.08
-    assert sum((pairs.p_bootstrap_adjusted <= 0.05).any() for pairs in found) <= 2  # type: ignore[misc]
-
-
 def test_samples_come_from_the_posteriors_and_are_missing_where_the_data_are() -> None:
-    responses = clean(5, n_items=4, missing=0.4)
+    responses = simulated(500, 4, seed=5, missing=0.4)[0].answered()
     items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 0.5], [-1.0, 0.0, 1.0, 0.5])
     fitted = Residuals.of_items(responses, items, normal_grid())
     rng = np.random.default_rng(2)
@@ -79,7 +63,7 @@ def test_samples_come_from_the_posteriors_and_are_missing_where_the_data_are() -
 
 
 def test_refits_that_fail_are_counted() -> None:
-    responses = clean(7, n_items=5)
+    responses = simulated(500, 5, seed=7)[0]
     items = refit(responses)
     found = local_dependence(responses, items)
     calls = iter(range(1000))
@@ -93,53 +77,36 @@ def test_refits_that_fail_are_counted() -> None:
         with_bootstrap(found, responses, items, sometimes, rng=np.random.default_rng(0), n_samples=20)
     with pytest.raises(ArithmeticError, match="failed in 10 of 10"):
         with_bootstrap(found, responses, items, lambda sample: None, rng=np.random.default_rng(0), n_samples=20)
-    with pytest.raises(InputError, match="at least 19 samples but got 5"):
-        with_bootstrap(found, responses, items, refit, rng=np.random.default_rng(0), n_samples=5)
+    rng = np.random.default_rng(0)
+    is_refused("at least 19 samples but got 5", with_bootstrap, found, responses, items, refit, rng=rng, n_samples=5)
 
 
-@pytest.mark.slow
-def test_the_samples_end_early_where_little_is_to_be_found_and_p_says_on_how_many_it_stands() -> None:
-    responses = clean(8, n_items=6)
-    items = refit(responses)
-    found = local_dependence(responses, items)
-    lines: list[str] = []
-    n = dict.fromkeys(("all", "early"), 0)
-    for name, suffices in (("all", lambda so_far: False), ("early", little_to_find)):
-        p = with_bootstrap(
-            found, responses, items, refit, rng=np.random.default_rng(1), n_samples=60, suffices=suffices,
-            progress=lines.append,
-        )  # fmt: skip
-        n[name] = p.bootstrap_samples
-        assert p.table()["bootstrap_samples"].unique().tolist() == [p.bootstrap_samples]
-        assert round(p.p_bootstrap_adjusted.min() * (p.bootstrap_samples + 1)) - 1 == n_exceeding(p)
-    assert n["all"] == 60
-    assert 19 <= n["early"] < 60
-    assert n_exceeding(p) >= 10
+def alone(sample: ResponseMatrix) -> ItemParameters:
+    """Slopes of 1 and what shares tell of difficulty: quickly."""
+    difficulty = 1.16 * np.log(1 / sample.proportion_correct() - 1)
+    return ItemParameters.from_difficulty(np.ones(sample.n_items), difficulty, item_ids=sample.item_ids)
+
+
+def test_samples_end_early_where_little_is_to_be_found_and_not_where_a_pair_is_dependent() -> None:
+    rng, lines, found = np.random.default_rng(8), list[str](), []
+    items = ItemParameters.from_difficulty(np.ones(6), np.linspace(-1, 1, 6))
+    values = simulate_responses(rng.normal(size=500), items, rng=rng).values
+    half = np.arange(500)[:, None] < 250
+    for own in (values, np.where((np.arange(6) == 4) & half, values[:, [2]], values)):
+        data = as_responses(own)
+        pairs, options = local_dependence(data, alone(data)), {"suffices": little_to_find, "progress": lines.append}
+        found.append(with_bootstrap(pairs, data, alone(data), alone, rng=rng, n_samples=60, **options))
+    early, dependent = found
+    assert 19 <= early.bootstrap_samples < 60
+    assert round(early.p_bootstrap_adjusted.min() * (early.bootstrap_samples + 1)) - 1 == n_exceeding(early) >= 10
+    assert set(early.table()["bootstrap_samples"]) == {early.bootstrap_samples}
+    assert (dependent.bootstrap_samples, dependent.p_bootstrap_adjusted.min()) == (60, 1 / 61)
     assert lines[0] == "local dependence: sample 1 of at most 60"
 
 
-@pytest.mark.slow
-def test_a_dependent_pair_is_not_ended_early() -> None:
-    responses = clean(3, n_items=6, n_respondents=800)
-    values = responses.values.copy()
-    copied = np.random.default_rng(1).random(800) < 0.5
-    values[copied, 4] = values[copied, 2]
-    twins = with_values(responses, values)
-    items = refit(twins)
-    found = with_bootstrap(
-        local_dependence(twins, items), twins, items, refit, rng=np.random.default_rng(0), n_samples=39,
-        suffices=little_to_find,
-    )  # fmt: skip
-    assert (found.bootstrap_samples, found.p_bootstrap_adjusted.min()) == (39, 1 / 40)
-
-
 def test_samples_refitted_together_are_the_same_samples() -> None:
-    responses = clean(3, n_items=5)
+    responses = simulated(500, 5, seed=3)[0]
     sizes: list[int] = []
-
-    def alone(sample: ResponseMatrix) -> ItemParameters:
-        share = sample.proportion_correct()
-        return ItemParameters.from_difficulty(np.ones(5), np.log(1 / share - 1), item_ids=sample.item_ids)
 
     def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
         sizes.append(len(samples))
@@ -154,5 +121,7 @@ def test_samples_refitted_together_are_the_same_samples() -> None:
     np.testing.assert_array_equal(one_by_one.p_bootstrap, together.p_bootstrap)
     assert sizes == [19, 10, 10, 5]
     for one, many in ((None, None), (alone, refit_many)):
-        with pytest.raises(InputError, match="expected either refit or refit_many"):
-            with_bootstrap(found, responses, items, one, refit_many=many, rng=np.random.default_rng(0))
+        refused = found, responses, items, one
+        is_refused(
+            "either refit or refit_many", with_bootstrap, *refused, refit_many=many, rng=np.random.default_rng(0)
+        )

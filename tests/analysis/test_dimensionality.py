@@ -5,51 +5,31 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 from statsmodels.multivariate.factor_rotation import rotate_factors
 
-from irtbench import InputError, ItemParameters, ResponseMatrix, find_dimensions, fit_factors, simulate_responses
+from builders.mirt_figures import snli
+from builders.refusals import is_refused
+from irtbench import ItemParameters, find_dimensions, fit_factors, simulate_responses
 from irtbench.analysis.dimensions import parallel_analysis, rotate_to_labels, shuffled
 from irtbench.data.given import as_responses
-from irtbench.diagnostics.correlation import (
-    correlations_of_tables,
-    orthant,
-    polychoric,
-    tetrachoric,
-)
+from irtbench.diagnostics.correlation import correlations_of_tables, polychoric, tetrachoric
 from irtbench.models.coded_scores import CodedScores
 
 
-def of_normals(correlations: np.ndarray, *, n: int, seed: int, missing: float = 0.0) -> np.ndarray:
-    """Right where a normal variable exceeds its threshold."""
-    rng = np.random.default_rng(seed)
-    latent = rng.multivariate_normal(np.zeros(len(correlations)), correlations, size=n)
-    values = (latent > np.linspace(-0.8, 0.8, len(correlations))).astype(float)
-    values[rng.random(values.shape) < missing] = np.nan
-    return values
-
-
 def one_factor_a_label(n_labels: int, per_label: int, *, n: int, seed: int, between: float = 0.0) -> np.ndarray:
-    """Items load .7 on the ability of their label; abilities correlate ``between``."""
+    """Right where normals exceed thresholds; they load .7 on their label's ability, and these correlate ``between``."""
     labels = np.repeat(np.arange(n_labels), per_label)
-    correlations = 0.49 * np.where(labels[:, None] == labels, 1.0, between)
-    np.fill_diagonal(correlations, 1.0)
-    return of_normals(correlations, n=n, seed=seed)
-
-
-@settings(max_examples=40, deadline=None)
-@given(h=st.floats(-3, 3), k=st.floats(-3, 3), r=st.floats(-0.995, 0.995))
-def test_orthant_is_scipys_bivariate_normal(h: float, k: float, r: float) -> None:
-    expected = multivariate_normal.cdf([h, k], [0, 0], [[1, r], [r, 1]])
-    found = orthant(np.array([h]), np.array([k]), np.array([np.arcsin(r)]))[0]
-    assert found == pytest.approx(expected, abs=1e-7)
+    correlations = 0.49 * np.where(labels[:, None] == labels, 1.0, between) + 0.51 * np.eye(len(labels))
+    latent = np.random.default_rng(seed).multivariate_normal(np.zeros(len(labels)), correlations, size=n)
+    return (latent > np.linspace(-0.8, 0.8, len(labels))).astype(float)
 
 
 def test_tables_of_known_correlation_give_it_back() -> None:
     cells, wanted = [], []
-    for h, k, r in [(0.0, 0.0, 0.5), (1.0, -0.5, -0.3), (-1.2, -1.0, 0.9), (2.0, 1.5, 0.2), (0.3, 0.0, 0.0)]:
+    for h, k, r in [
+        (0, 0, 0.5), (1, -0.5, -0.3), (-1.2, -1, 0.9), (2, 1.5, 0.2), (0.3, 0, 0), (0.5, 0.4, 0.99), (-0.3, 0.2, -0.98),
+    ]:  # fmt: skip
         both = multivariate_normal.cdf([h, k], [0, 0], [[1, r], [r, 1]])
         p, q = norm.cdf([h, k])
         cells.append([[both, p - both], [q - both, 1 - p - q + both]])
@@ -118,10 +98,8 @@ def test_an_item_on_the_wrong_factor_does_not_follow() -> None:
 @pytest.mark.parametrize("set_name", ["4gs", "5gs"])
 def test_three_abilities_in_the_papers_data_and_they_are_the_labels(real_data: Path, set_name: str) -> None:
     """On all 90 items of each set the paper finds three factors, one a label."""
-    folder = real_data / "lalor2016_snli"
-    items = pd.read_csv(folder / "items.csv").query("set == @set_name")
-    table = pd.read_csv(folder / f"responses_{set_name}.csv.gz").rename(columns={"correct": "response"})
-    responses = ResponseMatrix.from_long(table, item_ids=list(items["item_id"]))
+    items = pd.read_csv(real_data / "lalor2016_snli" / "items.csv").query("set == @set_name")
+    responses = snli(real_data, set_name, list(items["item_id"]))
     analysis = parallel_analysis(responses, rng=np.random.default_rng(1), n_samples=2)
     assert analysis.n_abilities == 3
     # the first eigenvalues fall steeply and the fourth is small beside the third: the paper's scree
@@ -140,19 +118,17 @@ def test_three_abilities_in_the_papers_data_and_they_are_the_labels(real_data: P
 
 def test_wrong_input_is_named() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="1 items; expected at least 2"):
-        tetrachoric([[1.0], [0.0]])
-    with pytest.raises(InputError, match="item item2 has no right or no wrong response"):
-        tetrachoric([[1.0, 1.0], [0.0, 1.0]])
+    is_refused("1 items; expected at least 2", tetrachoric, [[1.0], [0.0]])
+    is_refused("item item2 has no right or no wrong response", tetrachoric, [[1.0, 1.0], [0.0, 1.0]])
     apart = np.array([[1, np.nan], [0, np.nan], [np.nan, 1], [np.nan, 0.0]])
-    with pytest.raises(InputError, match=r"nobody answered both item1 and item2 \(1 such pairs\)"):
-        tetrachoric(apart)
-    with pytest.raises(InputError, match="at least 2 samples and a percentile between 50 and 100 but got 1 and 95"):
-        parallel_analysis(one_factor_a_label(1, 4, n=50, seed=0), rng=rng, n_samples=1)
-    with pytest.raises(InputError, match="2 labels for 3 factors"):
-        rotate_to_labels(np.ones((4, 3)), list("wxyz"), ["a", "a", "b", "b"])
-    with pytest.raises(InputError, match="2 labels and 4 items for 4 rows of loadings; expected one each"):
-        rotate_to_labels(np.ones((4, 2)), list("wxyz"), ["a", "b"])
+    is_refused(r"nobody answered both item1 and item2 \(1 such pairs\)", tetrachoric, apart)
+    few = one_factor_a_label(1, 4, n=50, seed=0)
+    is_refused(
+        "2 samples and a percentile between 50 and 100 but got 1 and", parallel_analysis, few, rng=rng, n_samples=1
+    )
+    is_refused("2 labels for 3 factors", rotate_to_labels, np.ones((4, 3)), list("wxyz"), ["a", "a", "b", "b"])
+    saying = "2 labels and 4 items for 4 rows of loadings; expected one each"
+    is_refused(saying, rotate_to_labels, np.ones((4, 2)), list("wxyz"), ["a", "b"])
 
 
 @pytest.mark.parametrize("n_factors", [2, 3])

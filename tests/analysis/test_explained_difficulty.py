@@ -1,14 +1,18 @@
-"""Explained difficulty: effects, R2 and predictions cover the truth; a prediction is worth the answers it says."""
+"""Explained difficulty: closed forms, the marginal likelihood by brute force; effects, R2 and predictions cover."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import multivariate_normal
 
-from irtbench import InputError, ItemFeatures, ItemParameters, fit_model, simulate_responses
+from builders.refusals import is_refused
+from irtbench import ItemFeatures, ItemParameters
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, explain_difficulty
+from irtbench.analysis.meta_regression import Estimates, meta_regression, with_intercept
 
 N_NEW = 20
 pytestmark = pytest.mark.usefixtures("few_samples_of_r2")
@@ -60,21 +64,6 @@ def test_features_that_say_nothing_are_worth_nothing() -> None:
 
 
 @pytest.mark.slow
-def test_with_many_features_effects_are_drawn_to_nothing_and_new_items_still_predicted() -> None:
-    effects = np.zeros(30)
-    effects[:10] = 0.3
-    found, difficulty, _ = study(80, effects, seed=5)
-    assert found.shrunk
-    new = difficulty[80:]
-    error = ((found.new_predicted - new) ** 2).mean()
-    assert error < ((difficulty[:80].mean() - new) ** 2).mean()
-    assert ((found.new_lower <= new) & (new <= found.new_upper)).mean() > 0.8
-    noise, _, _ = study(40, np.zeros(30), seed=6)
-    assert np.abs(noise.effect[1:]).max() < 0.3
-    assert noise.r2_cross_validated < 0.2
-
-
-@pytest.mark.slow
 def test_a_prediction_is_worth_the_answers_it_says() -> None:
     """New items answered by n people with the prediction as prior are as well known as by n + worth without it."""
     rng = np.random.default_rng(8)
@@ -106,27 +95,6 @@ def test_a_prediction_is_worth_the_answers_it_says() -> None:
     assert with_prediction == pytest.approx(with_more, rel=0.15)
 
 
-@pytest.mark.slow
-def test_known_items_are_those_of_a_fit() -> None:
-    rng = np.random.default_rng(9)
-    length = rng.normal(size=30)
-    items = ItemParameters.from_difficulty(rng.uniform(0.8, 1.8, 30), 0.8 * length + rng.normal(0, 0.3, 30))
-    fitted = fit_model(simulate_responses(rng.normal(size=800), items, rng=rng)).items
-    frame = pd.DataFrame({"item_id": [*items.item_ids, "later"], "length": [*length, 1.0]})
-    found = explain_difficulty(fitted, frame, rng=rng)
-    assert found.effect[1] == pytest.approx(0.8, abs=3 * found.se[1])
-    assert found.residual_sd == pytest.approx(0.3, abs=0.12)
-    assert found.new_item_ids == ("later",)
-    table = found.predictions_table()
-    assert table["new"].sum() == 1
-    assert np.isnan(table["difficulty"].iloc[-1])
-    assert found.r2_lower < found.r2 < found.r2_upper
-    # per unit of the feature: in other units the effect is another and p the same
-    other = explain_difficulty(fitted, frame.assign(length=100 * frame["length"] + 7), rng=rng)
-    assert other.effect[1] == pytest.approx(found.effect[1] / 100)
-    assert other.p[1] == pytest.approx(found.p[1])
-
-
 def test_wrong_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
     rng = np.random.default_rng(1)
@@ -140,22 +108,23 @@ def test_wrong_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             given, ItemFeatures(items.item_ids, names, values), standard_errors=se, rng=rng, **keywords
         )
 
-    with pytest.raises(InputError, match="standard errors of the difficulties are not known"):
-        explained(x, se=None)
-    with pytest.raises(InputError, match="3 standard errors for 10 items"):
-        explained(x, se=errors[:3])
+    is_refused("standard errors of the difficulties are not known", explained, x, se=None)
+    is_refused("3 standard errors for 10 items", explained, x, se=errors[:3])
     with pytest.warns(RuntimeWarning, match="x1 is the same for all items, and is left out"):
         assert explained(np.stack([x[:, 0], np.ones(10)], axis=1)).terms == ("intercept", "x0")
     with pytest.warns(RuntimeWarning, match="x1 says what the features before it say, and is left out"):
         assert explained(np.stack([x[:, 0], 2 * x[:, 0]], axis=1)).terms == ("intercept", "x0")
     both = explained(np.stack([x[:, 0], 2 * x[:, 0]], axis=1), shrinkage="learnt")
     assert both.effect[1] == pytest.approx(2 * both.effect[2], rel=1e-6)  # they share it
-    with pytest.raises(InputError, match="every feature is the same for all items"):
-        explained(np.ones((10, 2)))
-    with pytest.raises(InputError, match="10 items for 8 features; expected shrinkage learnt"):
-        explained(rng.normal(size=(10, 8)), shrinkage="none")
-    with pytest.raises(InputError, match="7 items of known difficulty; expected at least 8"):
-        explained(x, given=items.select(items.item_ids[:7]), se=errors[:7])
+    is_refused("every feature is the same for all items", explained, np.ones((10, 2)))
+    eight, few = rng.normal(size=(10, 8)), items.select(items.item_ids[:7])
+    is_refused("10 items for 8 features; expected shrinkage learnt", explained, eight, shrinkage="none")
+    is_refused("7 items of known difficulty; expected at least 8", explained, x, given=few, se=errors[:7])
+    assert (explained(eight).shrunk, explained(x[:, :1]).shrunk) == (True, False)
+    # per unit of the feature: in other units the effect is another and p the same
+    one, other = explained(x), explained(100 * x + 7)
+    np.testing.assert_allclose(other.effect[1:], one.effect[1:] / 100)
+    np.testing.assert_allclose(other.p[1:], one.p[1:])
 
 
 def test_the_interval_of_r2_holds_it_though_its_bias_is_larger_than_its_scatter(
@@ -204,5 +173,120 @@ def test_curves_tell_what_straight_lines_cannot(monkeypatch: pytest.MonkeyPatch)
         error[curved] = np.sqrt(np.mean((found.new_predicted - b[120:]) ** 2))
     assert ((found.new_lower <= b[120:]) & (b[120:] <= found.new_upper)).mean() > 0.85
     assert error[True] < 0.75 * error[False]
-    with pytest.raises(InputError, match="curves need effects"):
-        explain_difficulty(items, features, standard_errors=se, curved=True, shrinkage="none", rng=rng)
+    assert found.predictions_table()["new"].sum() == found.predictions_table()["difficulty"].isna().sum() == 40
+    given = {"standard_errors": se, "curved": True, "shrinkage": "none"}
+    is_refused("curves need effects", explain_difficulty, items, features, **given, rng=rng)
+
+
+# --- meta-regression -------------------------------------------------------------------------------------------------
+
+
+def test_without_errors_it_is_least_squares(reference: Path) -> None:
+    folder = reference / "next" / "10_lltm"
+    items, x = pd.read_csv(folder / "verbal_items.csv"), pd.read_csv(folder / "verbal_features.csv")
+    printed = pd.read_csv(folder / "verbal_regression.csv").set_index(["model", "term"])
+    for model, column in (("ols_2pl_b", "b_2pl"), ("ols_rasch_b", "b_rasch")):
+        found = meta_regression(Estimates(items[column].to_numpy(), np.zeros(24)), x.iloc[:, 1:].to_numpy(float))
+        expected = printed.loc[model]
+        np.testing.assert_allclose(found.coefficients, expected["coef"], atol=1e-6)
+        np.testing.assert_allclose(np.sqrt(np.diagonal(found.covariance)), expected["se"], rtol=1e-4)
+        assert found.residual_sd == pytest.approx(expected["sigma"].iloc[0], rel=1e-4)
+
+
+def test_equal_errors_leave_the_residual_variance_what_they_do_not_take() -> None:
+    # REML with var = s^2 + se^2 alike for all: s^2 = RSS / (n - p) - se^2
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 2))
+    b = x @ [0.5, -0.2] + rng.normal(0, 0.6, 30)
+    rest = b - with_intercept(x) @ np.linalg.lstsq(with_intercept(x), b, rcond=None)[0]
+    found = meta_regression(Estimates(b, np.full(30, 0.3)), x)
+    assert found.residual_sd**2 == pytest.approx(rest @ rest / 27 - 0.09, rel=1e-3)
+    assert meta_regression(Estimates(b, np.full(30, 3.0)), x).residual_sd == 0.0
+
+
+def test_shrunken_effects_are_the_posterior_at_the_largest_marginal_likelihood() -> None:
+    rng = np.random.default_rng(2)
+    x, se = rng.normal(size=(25, 10)), rng.uniform(0.1, 0.4, 25)
+    b = 0.3 * x.sum(axis=1) / np.sqrt(10) + rng.normal(0, np.sqrt(0.25 + se**2))
+    found = meta_regression(Estimates(b, se), x, shrink=True)
+
+    def log_likelihood(s: float, effect: float) -> float:
+        # a next to flat intercept; its variance adds a constant
+        covariance = np.diag(s**2 + se**2) + effect**2 * x @ x.T + 1e6
+        return float(multivariate_normal.logpdf(b, np.zeros(25), covariance, allow_singular=True))
+
+    best = log_likelihood(found.residual_sd, found.effect_sd)
+    for s, effect in ((1.05, 1), (0.95, 1), (1, 1.05), (1, 0.95)):
+        assert log_likelihood(found.residual_sd * s, found.effect_sd * effect) < best + 1e-4
+    weight = np.diag(1 / (found.residual_sd**2 + se**2))
+    design, prior = with_intercept(x), np.diag([0.0, *np.full(10, found.effect_sd**-2)])
+    expected = np.linalg.solve(design.T @ weight @ design + prior, design.T @ weight @ b)
+    np.testing.assert_allclose(found.coefficients, expected, atol=1e-8)
+
+
+def test_more_features_than_items_predict_as_without_the_rotation() -> None:
+    rng = np.random.default_rng(3)
+    x, se = rng.normal(size=(12, 40)), np.full(12, 0.2)
+    b = x[:, 0] + rng.normal(0, 0.3, 12)
+    found = meta_regression(Estimates(b, se), x, shrink=True)
+    design, prior = with_intercept(x), np.diag([1e-12, *np.full(40, found.effect_sd**-2)])
+    weight = np.diag(1 / (max(found.residual_sd, 1e-9) ** 2 + se**2))
+    covariance = np.linalg.inv(design.T @ weight @ design + prior)
+    new = rng.normal(size=(5, 40))
+    mean, variance = found.predicted(new)
+    at = with_intercept(new)
+    np.testing.assert_allclose(mean, at @ covariance @ design.T @ weight @ b, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(variance, found.residual_sd**2 + np.einsum("jp,pq,jq->j", at, covariance, at), rtol=1e-3)
+
+
+def correlated(n_items: int, rng: np.random.Generator) -> np.ndarray:
+    """A covariance of errors with much in common."""
+    root = rng.normal(0, 0.15, (n_items, n_items))
+    return root @ root.T / n_items + np.diag(rng.uniform(0.02, 0.2, n_items)) + 0.05
+
+
+def test_correlated_errors_are_those_of_generalised_least_squares_and_reml() -> None:
+    rng = np.random.default_rng(5)
+    x, covariance = rng.normal(size=(20, 2)), correlated(20, rng)
+    b = x @ [0.6, -0.3] + rng.multivariate_normal(np.zeros(20), covariance + 0.16 * np.eye(20))
+    found = meta_regression(Estimates.of_covariance(b, covariance), x, interval=True)
+    design = with_intercept(x)
+
+    def restricted(s: float) -> float:
+        v = covariance + s**2 * np.eye(20)
+        inverse = np.linalg.inv(v)
+        precision = design.T @ inverse @ design
+        rest = b - design @ np.linalg.solve(precision, design.T @ inverse @ b)
+        return -0.5 * float(np.linalg.slogdet(v)[1] + np.linalg.slogdet(precision)[1] + rest @ inverse @ rest)
+
+    v = np.linalg.inv(covariance + found.residual_sd**2 * np.eye(20))
+    expected = np.linalg.inv(design.T @ v @ design)
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-8)
+    np.testing.assert_allclose(found.coefficients, expected @ design.T @ v @ b, rtol=1e-8)
+    top = restricted(found.residual_sd)
+    assert max(restricted(1.02 * found.residual_sd), restricted(0.98 * found.residual_sd)) < top
+    for end in (found.residual_lower, found.residual_upper):  # half the 95% point of chi-square with 1 df
+        assert restricted(end) == pytest.approx(top - 1.9207, abs=1e-3)
+
+
+def test_errors_of_some_items_and_draws_are_those_of_their_covariance() -> None:
+    rng = np.random.default_rng(6)
+    covariance = correlated(6, rng)
+    errors, chosen = Estimates.of_covariance(np.zeros(6), covariance), np.array([4, 0, 3])
+    np.testing.assert_allclose(errors.variances, np.diagonal(covariance), rtol=1e-10)
+    some = errors.select(chosen)
+    np.testing.assert_allclose((some.axes * some.sd**2) @ some.axes.T, covariance[np.ix_(chosen, chosen)], atol=1e-12)
+    drawn = np.stack([errors.drawn(np.arange(6), 0.5, rng).values for _ in range(20_000)])
+    np.testing.assert_allclose(drawn.mean(axis=0), np.arange(6), atol=0.02)
+    np.testing.assert_allclose(np.cov(drawn.T), covariance + 0.25 * np.eye(6), atol=0.02)
+    plain = Estimates(np.zeros(3), np.array([0.1, 0.2, 0.3]))
+    np.testing.assert_allclose(plain.select(np.array([2, 0])).variances, [0.09, 0.01])
+    assert plain.drawn(np.zeros(3), 0.0, rng).values.shape == (3,)
+
+
+def test_a_residual_of_nothing_has_an_interval_from_nothing() -> None:
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(30, 1))
+    found = meta_regression(Estimates(x[:, 0] + rng.normal(0, 0.3, 30), np.full(30, 0.5)), x, interval=True)
+    assert found.residual_sd == found.residual_lower == 0.0
+    assert 0 < found.residual_upper < 0.5

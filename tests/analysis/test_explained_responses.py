@@ -1,25 +1,25 @@
-"""The regression of difficulty fitted with the items: against lme4, by brute force, and where two steps go wrong."""
+"""Difficulty fitted with its regression, of right and wrong and of grades: against lme4, and what is covered."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+from builders.command_line import run
 from builders.mirt_figures import verbal
+from builders.refusals import is_refused
+from builders.scales import of_two_categories
 from builders.simulated import with_values
-from irtbench import InputError, ItemFeatures, ItemParameters, ResponseMatrix, fit_model
-from irtbench.analysis.explained_responses import (
-    Kind,
-    explain_grades,
-    explain_responses,
-    fit_explanatory_items,
-    without_prior,
-)
-from irtbench.analysis.meta_regression import Estimates, meta_regression
+from irtbench import ItemFeatures, ItemParameters, ResponseMatrix, explain_difficulty, fit_categories, fit_model
+from irtbench.analysis import explain_grades, explain_responses, explained_responses
+from irtbench.analysis.explained_responses import Kind, categories_of, fit_explanatory_items, without_prior
+from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.curves import simulate_responses
+from irtbench.models.item_models.partial_credit import PartialCredit
 
 EFFECTS = np.array([0.8, -0.4])
 
@@ -73,32 +73,6 @@ def test_a_normal_posterior_gives_the_estimate_back() -> None:
     assert [float(found.values[0]), float(found.sd[0])] == pytest.approx([estimate, error])
 
 
-@pytest.fixture
-def few_updates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the end of the fit is no matter."""
-    monkeypatch.setattr("irtbench.analysis.explained_responses.MOST_UPDATES", 12)
-
-
-@pytest.mark.slow
-def test_ten_answers_an_item_are_enough_where_two_steps_go_wrong() -> None:
-    residuals = []
-    for seed in range(2):
-        data, features, _ = study(100, 100, seed=seed, missing=0.9, residual=0.6)
-        joint = explain_responses(data, features, model="rasch", rng=np.random.default_rng(1))
-        assert joint.converged
-        assert len(joint.item_ids) == 100  # those that all got right among them
-        assert np.isfinite(joint.difficulty).all()
-        kept = (data.proportion_correct() > 0) & (data.proportion_correct() < 1)
-        some = data.select_items([item for item, one in zip(data.item_ids, kept, strict=True) if one])
-        fitted = fit_model(some.answered(), kind="rasch")
-        se = fitted.items.standard_errors()["difficulty"]
-        steps = meta_regression(Estimates(fitted.items.difficulty, se), features.values[kept])
-        residuals.append((joint.residual_sd, steps.residual_sd))
-    joint_mean, steps_mean = np.mean(residuals, axis=0)
-    assert joint_mean == pytest.approx(0.6, abs=0.12)
-    assert steps_mean < 0.45
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_samples_of_r2")
 def test_intervals_cover_with_few_uneven_answers() -> None:
@@ -136,16 +110,12 @@ def test_items_answered_alike_by_all_are_items_like_others() -> None:
 def test_wrong_input_is_named() -> None:
     data, features, _ = study(100, 20, seed=1)
     rng = np.random.default_rng(1)
-    with pytest.raises(InputError, match="no row for item item1"):
-        explain_responses(data, features.select(features.item_ids[1:]), rng=rng)
-    with pytest.raises(InputError, match="7 items of known difficulty; expected at least 8"):
-        explain_responses(data.select_items(data.item_ids[:7]), features, rng=rng)
-    frame = features.table()
+    frame, seven = features.table(), data.select_items(data.item_ids[:7])
     frame.loc[3, "x"] = np.nan
-    with pytest.raises(InputError, match="x of item item4 is empty"):
-        explain_responses(data, frame, rng=rng)
-    with pytest.raises(InputError, match="level must be between 0 and 1"):
-        explain_responses(data, features, level=95, rng=rng)
+    is_refused("no row for item item1", explain_responses, data, features.select(features.item_ids[1:]), rng=rng)
+    is_refused("7 items of known difficulty; expected at least 8", explain_responses, seven, features, rng=rng)
+    is_refused("x of item item4 is empty", explain_responses, data, frame, rng=rng)
+    is_refused("level must be between 0 and 1", explain_responses, data, features, level=95, rng=rng)
 
 
 def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
@@ -160,9 +130,9 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
     assert np.corrcoef(found.estimates.values, items.difficulty)[0, 1] > 0.7
 
 
-@pytest.mark.usefixtures("few_updates")
-def test_items_and_people_without_a_response_change_nothing() -> None:
+def test_items_and_people_without_a_response_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such an item is a new one, which its features predict."""
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 6)
     data, features, _ = study(30, 12, seed=3)
     table = pd.DataFrame(data.values, data.respondent_ids, data.item_ids)
     holes = table.assign(new=np.nan)
@@ -182,7 +152,6 @@ def one_each(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(values, columns=table.columns)
 
 
-@pytest.mark.usefixtures("few_updates")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -192,9 +161,120 @@ def one_each(table: pd.DataFrame) -> pd.DataFrame:
         (one_each, "tell no abilities apart, so that it has no scale"),
     ],
 )
-def test_nothing_is_explained_of_nothing(change: Callable[[pd.DataFrame], pd.DataFrame], words: str) -> None:
+def test_nothing_is_explained_of_nothing(
+    change: Callable[[pd.DataFrame], pd.DataFrame], words: str, monkeypatch
+) -> None:
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 12)
     data, features, _ = study(40, 30, seed=3)
     table = change(pd.DataFrame(data.values, columns=data.item_ids))
     for explain in (explain_responses, explain_grades):
-        with pytest.raises(InputError, match=words):
-            explain(table, features, rng=np.random.default_rng(1))
+        is_refused(words, explain, table, features, rng=np.random.default_rng(1))
+
+
+# --- grades ----------------------------------------------------------------------------------------------------------
+
+
+def graded(rng: np.random.Generator, length: np.ndarray, n: int = 400) -> pd.DataFrame:
+    """Scores of systems on prompts that are harder by .8 a unit of length."""
+    middle = 0.8 * length + rng.normal(0, 0.3, length.size)
+    table = pd.DataFrame(middle[:, None] + np.array([-0.8, 0.1, 0.7]), columns=["step_1", "step_2", "step_3"]).assign(
+        item_id=[f"g{j:02d}" for j in range(length.size)], discrimination=rng.uniform(0.8, 1.6, length.size)
+    )
+    items = CategoryParameters.from_table(table, [PartialCredit()] * length.size)
+    return items.simulate(rng.normal(size=n), rng=rng)
+
+
+def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    length = rng.normal(size=20)
+    scores = graded(rng, length, 300)
+    fitted = fit_categories(scores, "gpcm")
+    items = fitted.items.as_items()
+    found = explain_difficulty(items, ItemFeatures(items.item_ids, ("length",), length[:, None]), rng=rng)
+    assert found.lower[1] < 0.8 < found.upper[1]
+    assert found.residual_lower < 0.3 < found.residual_upper
+    np.testing.assert_allclose(found.se_difficulty, fitted.table()["se_difficulty"])
+    scores.to_csv(tmp_path / "scores.csv", index_label="respondent_id")
+    table = pd.DataFrame({"item_id": [*scores.columns, "new"], "length": [*length, 1.0]})
+    table.to_csv(tmp_path / "features.csv", index=False)
+    run(f"fit {tmp_path}/scores.csv --model gpcm -o {tmp_path}/fit -q")
+    for source in ("bank.json", "items.csv"):
+        run(f"difficulty {tmp_path}/fit/{source} --features {tmp_path}/features.csv -o {tmp_path}/out")
+        effects = pd.read_csv(tmp_path / "out/effects.csv").set_index("term")
+        assert effects.loc["length", "effect"] == pytest.approx(found.effect[1], abs=1e-3)
+    scores = scores.head(60)
+    scores.to_csv(tmp_path / "scores.csv", index_label="respondent_id")
+    words = scores.map(dict(enumerate(["poor", "weak", "fair", "good"])).get).rename_axis("respondent_id").reset_index()
+    words.to_csv(tmp_path / "words.csv.gz", index=False)
+    line = "difficulty {} --features features.csv --model gpcm -o raw --json"
+    in_words = "words.csv.gz --levels poor,weak,fair,good"
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 3)
+    raw = [run(line.format(file), cwd=tmp_path, status=None).json for file in ("scores.csv", in_words)]
+    assert raw[0] == raw[1]
+    effect = {one["term"]: one for one in raw[0]["effects"]}["length"]
+    assert effect["effect"] == pytest.approx(0.8, abs=0.15)
+    assert (raw[0]["converged"], raw[0]["with_items"], raw[0]["n_new_items"]) == (False, True, 1)
+
+
+def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None:
+    responses, features, _ = study(300, 12, seed=2, kind="2pl")
+    items = fit_model(responses).items
+    both = items, of_two_categories(items)
+    one, other = (explain_difficulty(each, features, rng=np.random.default_rng(3)) for each in both)
+    pd.testing.assert_frame_equal(one.table(), other.table(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "of_two", "shape", "missing"), [("pcm", "rasch", (100, 14), 0.0), ("grm", "2pl", (90, 30), 0.9)]
+)
+def test_grades_of_two_categories_are_explained_as_right_and_wrong(
+    model: Any, of_two: Any, shape: tuple[int, int], missing: float
+) -> None:
+    """The engine has other nodes there; of few answers some items have one category, and slopes at the start none."""
+    responses, features, _ = study(*shape, seed=4, missing=missing, kind=of_two)
+    expected = explain_responses(responses, features, model=of_two, rng=np.random.default_rng(5))
+    table = pd.DataFrame(responses.values, columns=list(responses.item_ids))
+    found = explain_grades(table, features, model=model, levels=[0.0, 1.0], rng=np.random.default_rng(5))
+    assert found.converged
+    np.testing.assert_allclose(found.effect, expected.effect, atol=0.2 * expected.se[1])
+    np.testing.assert_allclose(found.se, expected.se, rtol=0.1)
+    assert found.residual_sd == pytest.approx(expected.residual_sd, rel=0.1)
+
+
+def test_items_of_one_grade_count_and_numbers_of_grades_may_be_each_items() -> None:
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=14)
+    grades = graded(rng, x, 50)
+    grades.iloc[:, 3] = 3.0  # all of them the highest
+    features = ItemFeatures(tuple(grades.columns), ("x",), x[:, None])
+    own = {item: [0, 1, 2, 3] for item in grades}
+    assert categories_of(grades, None) == own
+    found = explain_grades(grades, features, model="gpcm", levels=own, rng=rng)
+    assert np.argmin(found.difficulty) == 3
+    assert found.converged
+    assert found.lower[1] < 0.8 < found.upper[1]
+    is_refused("up to 12 categories", explain_grades, grades, features, levels=range(13), rng=rng)
+
+
+def test_an_item_of_fewer_points_is_known_by_many_grades() -> None:
+    grades = pd.DataFrame({"short": [0, 1] * 60, "long": [0, 1, 2, 3] * 30, "same": [1] * 120})
+    every = [0, 1, 2, 3]
+    assert categories_of(grades, None) == {"short": [0, 1], "long": every, "same": every}
+    assert categories_of(grades.iloc[:90], None)["short"] == every
+    assert categories_of(grades, every)["short"] == every
+
+
+@pytest.mark.slow
+def test_effects_of_few_grades_are_not_pulled_towards_zero() -> None:
+    effects, covered = [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=40)
+        grades = graded(rng, x, 150)
+        some = grades.where(rng.random(grades.shape) < 1 / 6)
+        features = ItemFeatures(tuple(grades.columns), ("x",), x[:, None])
+        found = explain_grades(some.dropna(how="all"), features, model="gpcm", rng=rng)
+        effects.append(found.effect[1])
+        covered.append(found.lower[1] <= 0.8 <= found.upper[1])
+    assert np.mean(effects) == pytest.approx(0.8, abs=0.09)  # two steps had about .6
+    assert all(covered)

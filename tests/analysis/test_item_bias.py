@@ -1,4 +1,4 @@
-"""Item bias by likelihood and by regression: planted differences, levels, R mirt, and of k right of n."""
+"""Item bias by likelihood and by regression, of right and wrong and of grades: planted differences, levels, R mirt."""
 
 from pathlib import Path
 
@@ -7,19 +7,19 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
+from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from builders.mirt_figures import verbal
+from builders.refusals import is_refused
+from builders.scales import grades
 from builders.simulated import with_values
-from irtbench import (
-    InputError,
-    ItemParameters,
-    ResponseMatrix,
-    fit_groups,
-    mantel_haenszel,
-    simulate_responses,
-)
-from irtbench.analysis.item_bias import comparable_items, item_bias
-from irtbench.diagnostics.empirical_curve import logistic_regression
+from irtbench import ItemModel, ItemParameters, ResponseMatrix, fit_categories, fit_groups
+from irtbench.analysis.bias_by_score import mantel_haenszel, score_regression
+from irtbench.analysis.item_bias import comparable_in_categories, comparable_items, item_bias
+from irtbench.diagnostics.empirical_curve import logistic_regression, ordinal_regression, score_statistic
+from irtbench.models.curves import simulate_responses
+from irtbench.models.item_models.graded import Graded
+from irtbench.models.item_models.partial_credit import PartialCredit
 
 slowly_by_likelihood = pytest.mark.parametrize(
     "method", [pytest.param("likelihood_ratio", marks=pytest.mark.slow), "logistic"]
@@ -27,27 +27,17 @@ slowly_by_likelihood = pytest.mark.parametrize(
 
 
 def two_groups(
-    *,
-    seed: int,
-    n: tuple[int, int] = (600, 600),
-    n_items: int = 10,
-    mean: float = -0.7,
-    sd: float = 1.0,
-    shift: dict[int, float] | None = None,
-    slope_ratio: dict[int, float] | None = None,
-    missing: float = 0.0,
-) -> tuple[ResponseMatrix, np.ndarray]:
+    *, seed: int, n: tuple[int, int] = (600, 600), n_items: int = 10, mean: float = -0.7,
+    shift: dict[int, float] | None = None, slope_ratio: dict[int, float] | None = None, missing: float = 0.0,
+) -> tuple[ResponseMatrix, np.ndarray]:  # fmt: skip
     """Reference and focal respondents; items are harder by ``shift`` for the focal group, or of another slope."""
     rng = np.random.default_rng(seed)
     a, b = rng.uniform(0.8, 2.0, n_items), rng.normal(0, 0.8, n_items)
-    focal_a, focal_b = a.copy(), b.copy()
-    for item, by in (shift or {}).items():
-        focal_b[item] += by
-    for item, ratio in (slope_ratio or {}).items():
-        focal_a[item] *= ratio
+    focal_b = b + [(shift or {}).get(item, 0.0) for item in range(n_items)]
+    focal_a = a * [(slope_ratio or {}).get(item, 1.0) for item in range(n_items)]
     parts = [
-        simulate_responses(rng.normal(m, s, size), ItemParameters.from_difficulty(*ab), rng=rng, missing=missing).values
-        for size, m, s, ab in ((n[0], 0, 1, (a, b)), (n[1], mean, sd, (focal_a, focal_b)))
+        simulate_responses(rng.normal(m, 1, size), ItemParameters.from_difficulty(*ab), rng=rng, missing=missing).values
+        for size, m, ab in ((n[0], 0, (a, b)), (n[1], mean, (focal_a, focal_b)))
     ]
     values = np.vstack(parts)
     ids = tuple(f"r{i}" for i in range(sum(n)))
@@ -81,11 +71,10 @@ def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
     assert found.rms_difference[5] == max(found.rms_difference)
 
 
-@slowly_by_likelihood
-def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ(method: str) -> None:
-    p = np.concatenate(
-        [item_bias(*two_groups(seed=100 + s, n=(400, 400), n_items=12, mean=-1.0), method=method).p for s in range(2)]
-    )
+def test_clean_items_are_flagged_at_the_nominal_rate_though_abilities_differ() -> None:
+    """By regression: the likelihood ratio is that of R mirt and of two fits."""
+    clean = [two_groups(seed=100 + s, n=(400, 400), n_items=12, mean=-1.0) for s in range(2)]
+    p = np.concatenate([item_bias(*one, method="logistic").p for one in clean])
     # of 24 tests at a rate of .05 none is below it once in 3 times, and 5 or more once in 150
     assert 0 < (p < 0.05).sum() < 5
 
@@ -106,10 +95,10 @@ def test_an_item_that_one_group_gets_right_and_the_other_wrong_says_nothing_of_t
     values = responses.values.copy()
     values[:, 3] = focal
     found = item_bias(values, focal)
-    without = item_bias(np.delete(values, 3, axis=1), focal)
+    without = fit_groups(np.delete(values, 3, axis=1), focal.tolist(), reference=False)
     assert not found.anchor[3]
     assert found.x2[3] > 100
-    assert found.focal_mean == pytest.approx(without.focal_mean, abs=1e-3)
+    assert found.focal_mean == pytest.approx(without.mean[1], abs=1e-3)
 
 
 def test_wrong_input_is_named() -> None:
@@ -118,18 +107,14 @@ def test_wrong_input_is_named() -> None:
     values[:, 0], values[focal, 1] = 1, np.nan
     worse = with_values(responses, values)
     trials, half = drawn(seed=4, n=40)
-    for call, saying in (
-        (lambda: item_bias(responses, np.zeros(3, dtype=bool)), r"focal has shape \(3,\) for 60 respondents"),
-        (lambda: item_bias(responses, np.arange(60) >= 55), "5 respondents in the focal group; expected at least 10"),
-        (lambda: item_bias(responses, focal, alpha=2), "alpha must be between 0 and 1"),
-        (lambda: item_bias(responses, focal, method="lr"), "expected 'likelihood_ratio' or 'logistic' but got 'lr'"),
-        (lambda: item_bias(responses.select_items(["item0", "item1"]), focal), "2 items; expected at least 3"),
-        (lambda: item_bias(worse, focal), "nobody in the focal group answered item item1"),
-        (lambda: item_bias(np.delete(values, 1, axis=1), focal), "all responses are the same for item item1"),
-        (lambda: mantel_haenszel(trials, ["f" if each else "r" for each in half]), r"sum score .* is not available"),
-    ):
-        with pytest.raises(InputError, match=saying):
-            call()
+    is_refused(r"focal has shape \(3,\) for 60 respondents", item_bias, responses, np.zeros(3, dtype=bool))
+    is_refused("5 respondents in the focal group; expected at least 10", item_bias, responses, np.arange(60) >= 55)
+    is_refused("alpha must be between 0 and 1", item_bias, responses, focal, alpha=2)
+    is_refused("expected 'likelihood_ratio' or 'logistic' but got 'lr'", item_bias, responses, focal, method="lr")
+    is_refused("2 items; expected at least 3", item_bias, responses.select_items(["item0", "item1"]), focal)
+    is_refused("nobody in the focal group answered item item1", item_bias, worse, focal)
+    is_refused("all responses are the same for item item1", item_bias, np.delete(values, 1, axis=1), focal)
+    is_refused("sum score .* is not available", mantel_haenszel, trials, ["f" if each else "r" for each in half])
     assert comparable_items(worse, focal) == ("item2", "item3")
 
 
@@ -208,12 +193,117 @@ def test_matching_without_regard_to_ability_would_be_wrong() -> None:
     assert flagged["reported"] < 8  # binomial(40, .05) exceeds 7 once in 1,000
 
 
+# --- grades ----------------------------------------------------------------------------------------------------------
+
+
+def graded_groups(
+    seed: int, model: ItemModel | None = None, *, n: int = 500, n_items: int = 8, shift: float = 0.0,
+) -> tuple[pd.DataFrame, np.ndarray]:  # fmt: skip
+    """Scores 0 to 3; for the focal group, which is less able, the last item is harder."""
+    rng, parts = np.random.default_rng(seed), []
+    for mean, harder in ((0.0, 0.0), (-0.6, shift)):
+        items = grades(np.random.default_rng(seed), n_items, models=(model or Graded(),), shift=harder)
+        parts.append(items.simulate(rng.normal(mean, 1.0, n), rng=rng))
+    return pd.concat(parts, ignore_index=True), np.arange(2 * n) >= n
+
+
 @pytest.mark.slow
-def test_machines_against_people_with_missing_responses() -> None:
-    responses, focal = two_groups(seed=11, n=(1000, 60), mean=1.2, sd=0.7, shift={6: 2.5}, missing=0.3)
-    found = item_bias(responses, focal)
-    table = found.table()
-    assert table.loc[table["p"].idxmin(), "item_id"] == "item6"
-    assert found.p_adjusted[6] < 0.05
-    assert found.n_focal[6] == (~np.isnan(responses.values[focal, 6])).sum()
-    assert np.mean(np.delete(found.p, 6) < 0.05) < 0.2
+def test_a_planted_shift_of_grades_is_found_with_its_size() -> None:
+    scores, focal = graded_groups(1, n=1000, shift=0.5)
+    for method in ("likelihood_ratio", "logistic"):
+        found = item_bias(scores, focal, models="grm", method=method)
+        assert found.table()["p_adjusted"].lt(0.05).tolist() == [False] * 7 + [True]
+        assert not found.anchor[-1]
+        assert found.anchor[:-1].sum() >= 5
+        assert found.p_uniform[-1] < 1e-6 < found.p_crossing[-1]
+        assert found.focal_mean == pytest.approx(-0.6, abs=0.12)
+        if method == "likelihood_ratio":
+            slope = fit_categories(scores[~focal]).items.parameters[-1, 0]
+            assert found.delta[-1] == pytest.approx(-2.35 * 0.5 * slope, abs=0.5)
+            assert set(found.df) == {4}
+
+
+def test_the_statistic_of_grades_is_that_of_two_fits() -> None:
+    scores, focal = graded_groups(27, PartialCredit(), n=80, n_items=3, shift=0.4)
+    found = item_bias(scores, focal, models="gpcm", purify=False)
+    groups = np.where(focal, "focal", "reference")
+    common = fit_categories(scores, "gpcm", groups=groups, reference="reference")
+    # the studied item is two, one for each group
+    last = scores.pop("g02")
+    split = scores.assign(reference=last.where(~focal), focal=last.where(focal))
+    free = fit_categories(split, "gpcm", groups=groups, reference="reference")
+    assert found.x2[-1] == pytest.approx(2 * (free.log_likelihood - common.log_likelihood), abs=0.02)
+    assert 0 < found.x2_uniform[-1] < found.x2[-1]
+    np.testing.assert_allclose(found.p_crossing, chi2.sf(np.maximum(found.x2 - found.x2_uniform, 0), found.df - 1))
+
+
+def test_of_two_categories_the_figures_are_those_of_right_and_wrong() -> None:
+    responses, focal = two_groups(seed=4, n=(100, 100), n_items=3)
+    scores = pd.DataFrame(responses.correct, columns=responses.item_ids)
+    for method, tolerance in (("likelihood_ratio", 5e-3), ("logistic", 1e-3)):
+        found, expected = (
+            item_bias(scores, focal, models="2pl", method=method, purify=False),
+            item_bias(responses, focal, method=method, purify=False),
+        )
+        for name in ("x2", "x2_uniform", "delta", "rms_difference"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=tolerance)
+        assert (found.df == expected.df).all()
+    groups = np.where(focal, "f", "r")
+    graded, plain = score_regression(scores, groups, in_categories=True), score_regression(responses, groups)
+    pd.testing.assert_frame_equal(graded.table(), plain.table())
+
+
+def test_ordinal_regression_of_two_is_the_logistic_and_of_more_that_of_statsmodels() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(400, 2))
+    code = (x @ [0.8, -0.4] + rng.logistic(size=400))[:, None] > np.array([-1.0, 0.2, 1.5])
+    code = code.sum(axis=1)
+    two = logistic_regression(np.column_stack([np.ones(400), x]), (code > 1).astype(float), 1e-4 * np.eye(3))
+    found = ordinal_regression(x, np.stack([code <= 1, code > 1], axis=1).astype(float), 1e-4)
+    np.testing.assert_allclose(found.coefficients, two.coefficients, atol=1e-7)
+    assert found.log_likelihood == pytest.approx(two.log_likelihood, abs=1e-8)
+    counts = (code[:, None] == np.arange(4)).astype(float)
+    whole = ordinal_regression(x, counts, 1e-9)
+    theirs = OrderedModel(code, x, distr="logit").fit(method="bfgs", disp=False, gtol=1e-8)
+    assert whole.log_likelihood == pytest.approx(theirs.llf, abs=1e-6)
+    thresholds = theirs.model.transform_threshold_params(theirs.params)[1:-1]
+    np.testing.assert_allclose(whole.coefficients, [*-thresholds, *theirs.params[:2]], atol=1e-4)
+
+
+def test_the_score_statistic_of_two_groups_is_pearsons_of_their_table() -> None:
+    # 30 of 40 right and 20 of 50: 90 (30 x 30 - 10 x 20)^2 / (40 x 50 x 50 x 40)
+    right, focal = np.repeat([1, 0, 1, 0], [30, 10, 20, 30]), np.repeat([0.0, 1.0], [40, 50])
+    counts = np.stack([1.0 - right, right], axis=1)
+    alone = ordinal_regression(np.empty((90, 0)), counts, 0.0)
+    assert score_statistic(focal[:, None], counts, 0.0, alone) == pytest.approx(11.025, abs=1e-9)
+
+
+@pytest.mark.slow
+def test_of_few_responses_the_score_statistic_keeps_its_level_where_the_likelihood_ratio_does_not() -> None:
+    rng, rejected = np.random.default_rng(7), np.zeros(2)
+    for _ in range(400):
+        ability, focal = rng.normal(size=30), np.arange(30) < 8
+        grade = (1.5 * ability[:, None] + rng.logistic(size=(30, 1)) > np.array([-1.5, 0.0, 1.5])).sum(axis=1)
+        counts = (grade[:, None] == np.unique(grade)).astype(np.float64)
+        columns = np.stack([ability, focal, focal * ability], axis=1)
+        same, either = (ordinal_regression(columns[:, :width], counts, 1e-4) for width in (1, 3))
+        ratio = 2 * (either.log_likelihood - same.log_likelihood)
+        rejected += [score_statistic(columns, counts, 1e-4, same) > 5.991, ratio > 5.991]
+    assert rejected[0] / 400 < 0.075  # of a level of .05 the standard error is .011
+    assert rejected[1] > rejected[0] + 8
+
+
+def test_a_category_of_one_group_alone_counts_as_the_next_and_refusals_are_one_line() -> None:
+    scores, focal = graded_groups(6, n=80, n_items=4)
+    scores.loc[focal, "g01"] = scores.loc[focal, "g01"].clip(upper=2)
+    scores.loc[focal, "g02"] = 0
+    assert comparable_in_categories(scores, [focal, ~focal]) == ("g00", "g01", "g03")
+    is_refused(
+        "no two categories that both groups gave to item g02; leave such", item_bias, scores, focal, models="grm"
+    )
+    scores = scores.drop(columns="g02")
+    is_refused("nominal item have no order", item_bias, scores, focal, models="nominal")
+    is_refused("expected grm or gpcm", item_bias, scores, focal, models="pcm")
+    found = item_bias(scores, focal, models="grm", purify=False)
+    assert found.merged == ("g01",)
+    assert found.df.tolist() == [4, 3, 4]

@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.integrate import quad
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 from scipy.stats import chi2, norm
 
-from irtbench import InputError, ItemParameters, simulate_responses
+from builders.refusals import is_refused
+from irtbench import ItemParameters, simulate_responses
 from irtbench.analysis.item_shifts import (
     TAUS,
     ItemShifts,
@@ -23,7 +23,7 @@ from irtbench.analysis.item_shifts import (
     item_shifts,
     shift_control,
 )
-from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood, family_kernel, grid_weights
+from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood
 
 RNG = np.random.default_rng
 
@@ -59,18 +59,6 @@ def study(
     return item_shifts(values, items, families=names, rng=rng), shift
 
 
-def test_the_grid_has_the_variances_it_is_asked_for() -> None:
-    variance = np.array([0.0, 0.001, 0.003, 0.0045, 0.01, 0.25, 1.0])
-    weights = grid_weights(variance)
-    np.testing.assert_allclose(weights.sum(axis=1), 1)
-    np.testing.assert_allclose(weights @ GRID**2, variance, atol=1e-4)
-    assert weights.min() >= 0
-    kernel = family_kernel(0.5)
-    np.testing.assert_allclose(kernel.sum(axis=1), 1)
-    middle = GRID.size // 2
-    assert kernel[middle + 10] @ GRID == pytest.approx(GRID[middle + 10])
-
-
 @pytest.mark.parametrize("guessing", [0.0, 0.2])
 def test_the_likelihood_is_the_integral_over_the_shift(guessing: float) -> None:
     rng = RNG(1)
@@ -79,17 +67,13 @@ def test_the_likelihood_is_the_integral_over_the_shift(guessing: float) -> None:
     values[2, 1] = np.nan
     likelihood = ShiftLikelihood(values, items, np.array([0.0, 0.1, 0.3]), np.arange(4))
     theta = np.array([-0.5, 0.2, 0.9, 1.5])
-    found = likelihood.slopes(theta, 0.6, 0.0).log_likelihood
-    for j in range(3):
-        sd = np.sqrt(0.36 + likelihood.calibration_variance[j])
-
-        def joint(shift: float, j: int = j, sd: float = sd) -> float:
-            s = expit(items.discrimination[j] * theta + items.intercept[j] + shift)
-            p = guessing + (1 - guessing) * s
-            chance = np.where(np.isnan(values[:, j]), 1, np.where(values[:, j] == 1, p, 1 - p))
-            return float(chance.prod() * norm.pdf(shift, 0, sd))
-
-        assert found[j] == pytest.approx(np.log(quad(joint, -6, 6, epsabs=1e-12)[0]), abs=1e-5)
+    shift = np.linspace(-6, 6, 6001)[:, None, None]
+    p = guessing + (1 - guessing) * expit(items.discrimination * theta[:, None] + items.intercept + shift)
+    chance = np.where(np.isnan(values), 1, np.where(values == 1, p, 1 - p)).prod(axis=1)
+    for tau in (0.04, 0.6):
+        weight = norm.pdf(shift[:, 0], 0, np.sqrt(tau**2 + np.array([0.0, 0.1, 0.3]))) * 12 / 6000
+        found = likelihood.slopes(theta, tau, 0.0).log_likelihood
+        np.testing.assert_allclose(found, np.log((chance * weight).sum(axis=0)), atol=1e-5)
 
 
 @pytest.mark.parametrize("omega", [0.0, 0.7])
@@ -230,9 +214,7 @@ def test_order_is_no_matter() -> None:
     values = systems(items, 8, rng, shift=0.8 * rng.standard_normal(15))
     order = rng.permutation(15)
     first = item_shifts(values, items, rng=RNG(1))
-    second = item_shifts(values[::-1][:, order], items.select([items.item_ids[k] for k in order]).__class__(
-        items.item_ids, items.discrimination[order], items.intercept[order], items.guessing[order],
-        items.guessing_estimated[order]), rng=RNG(1))  # fmt: skip
+    second = item_shifts(values[::-1][:, order], items.select([items.item_ids[k] for k in order]), rng=RNG(1))
     np.testing.assert_allclose(second.shift, first.shift[order], atol=1e-6)
     assert second.tau == pytest.approx(first.tau)
 
@@ -258,19 +240,12 @@ def test_wrong_input_is_named() -> None:
     flat = ItemParameters(items.item_ids, np.zeros(10), items.intercept, items.guessing, items.guessing_estimated)
     trials = simulate_responses(np.zeros(5), items, rng=rng, trials=3)
     few, many = systems(items, 14, rng), systems(items, 50, rng)
-    for call, saying in (
-        (lambda: item_shifts(np.eye(2, 10), items, rng=rng), "2 systems; expected at least 3"),
-        (
-            lambda: item_shifts(np.eye(5, 4), items_of(4, rng), rng=rng),
-            "4 items of known parameters; expected at least 5",
-        ),
-        (lambda: item_shifts(few, items, families=["a"], rng=rng), "1 families for 14 systems"),
-        (lambda: item_shifts(few, items, families=["a"] * 14, rng=rng), "all systems are of one family"),
-        (lambda: item_shifts(trials, items, rng=rng), "several trials of an item"),
-        (lambda: item_shifts(few, items, level=95, rng=rng), "level must be between 0 and 1 but got 95"),
-        (lambda: item_shifts(few, flat, rng=rng), "all slopes are 0"),
-        (lambda: shift_control(few, items, found, rng=rng), "14 people for 5 systems; expected at least 3 times"),
-        (lambda: shift_control(many, items, found, n_groups=0, rng=rng), "0 groups"),
-    ):
-        with pytest.raises(InputError, match=saying):
-            call()
+    is_refused("2 systems; expected at least 3", item_shifts, np.eye(2, 10), items, rng=rng)
+    is_refused("4 items of known param.*; expected at least 5", item_shifts, np.eye(5, 4), items_of(4, rng), rng=rng)
+    is_refused("1 families for 14 systems", item_shifts, few, items, families=["a"], rng=rng)
+    is_refused("all systems are of one family", item_shifts, few, items, families=["a"] * 14, rng=rng)
+    is_refused("several trials of an item", item_shifts, trials, items, rng=rng)
+    is_refused("level must be between 0 and 1 but got 95", item_shifts, few, items, level=95, rng=rng)
+    is_refused("all slopes are 0", item_shifts, few, flat, rng=rng)
+    is_refused("14 people for 5 systems; expected at least 3 times", shift_control, few, items, found, rng=rng)
+    is_refused("0 groups", shift_control, many, items, found, n_groups=0, rng=rng)

@@ -1,24 +1,17 @@
 """One model against another: one more factor by the bootstrap, and guessing item by item."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import chi2
 
-from builders.simulated import with_values
-from irtbench import InputError, ItemParameters, ResponseMatrix, likelihood_ratio, simulate_responses
+from builders.refusals import is_refused
+from builders.simulated import simulated, with_values
+from irtbench import ItemParameters, ResponseMatrix, fit_model, likelihood_ratio, simulate_responses
 from irtbench.analysis.model_comparison import draw_sample, guessing_test, one_more_factor
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.models.coded_scores import CodedScores
-
-
-def one_ability(n: int, n_items: int, *, seed: int) -> ResponseMatrix:
-    rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.2, n_items), rng.uniform(-1.2, 1.2, n_items))
-    return simulate_responses(rng.normal(size=n), items, rng=rng)
 
 
 def models(responses: ResponseMatrix) -> tuple[FactorModel, FactorModel]:
@@ -26,7 +19,7 @@ def models(responses: ResponseMatrix) -> tuple[FactorModel, FactorModel]:
 
 
 def test_not_asked_for_there_is_no_p_and_it_says_so() -> None:
-    responses = one_ability(200, 6, seed=1)
+    responses = simulated(200, 6, seed=1)[0]
     one, two = models(responses)
     found = one_more_factor(responses, one, two)
     assert np.isnan(found.p)
@@ -38,7 +31,7 @@ def test_not_asked_for_there_is_no_p_and_it_says_so() -> None:
 def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
     found = []
     for seed in range(2):
-        responses = one_ability(200, 7, seed=seed)
+        responses = simulated(200, 7, seed=seed)[0]
         found.append(one_more_factor(responses, *models(responses), n_samples=19, seed=seed))
     p = np.array([test.p for test in found])
     # binomial(2, .05): both have a chance of .0025
@@ -51,7 +44,7 @@ def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
 
 def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     rng = np.random.default_rng(5)
-    responses = one_ability(5_000, 5, seed=5)
+    responses = simulated(5_000, 5, seed=2)[0]
     values = np.where(rng.random(responses.values.shape) < 0.3, np.nan, responses.values)
     responses = with_values(responses, values).answered()
     one = fit_factors(responses, 1)
@@ -84,7 +77,7 @@ def test_samples_of_grades_are_of_the_model_and_two_factors_are_found() -> None:
 
 
 def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so() -> None:
-    responses = one_ability(100, 5, seed=6)
+    responses = simulated(100, 5, seed=6)[0]
     one, two = models(responses)
     easy = replace(one, intercepts=np.r_[[[40.0]], one.intercepts[1:]])
     found = one_more_factor(responses, easy, two, n_samples=3)
@@ -93,44 +86,25 @@ def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so() -> None:
 
 
 def test_wrong_input_is_named() -> None:
-    responses = one_ability(100, 5, seed=7)
+    responses = simulated(100, 5, seed=7)[0]
     one, two = models(responses)
-    with pytest.raises(InputError, match="at least 0 but got -1"):
-        one_more_factor(responses, one, two, n_samples=-1)
-    with pytest.raises(InputError, match="unknown item item5"):
-        one_more_factor(one_ability(100, 4, seed=7), one, two)
-    with pytest.raises(InputError, match="models of the items of the responses"):
-        one_more_factor(responses, one, fit_factors(responses.select_items(responses.item_ids[:4]), 2))
-    with pytest.raises(InputError, match="more parameters"):
-        one_more_factor(responses, two, one)
+    is_refused("at least 0 but got -1", one_more_factor, responses, one, two, n_samples=-1)
+    four = responses.select_items(responses.item_ids[:4])
+    is_refused("unknown item item5", one_more_factor, four, one, two)
+    is_refused("models of the items of the responses", one_more_factor, responses, one, fit_factors(four, 2))
+    is_refused("more parameters", one_more_factor, responses, two, one)
 
 
 def test_guessing_is_found_in_the_items_that_have_it() -> None:
     rng = np.random.default_rng(0)
     guessing = np.where(np.arange(12) < 4, 0.35, 0.0)
     items = ItemParameters.from_difficulty(np.full(12, 1.8), np.linspace(0.2, 1.0, 12), guessing)
-    found = guessing_test(simulate_responses(rng.normal(size=2000), items, rng=rng))
+    responses = simulate_responses(rng.normal(size=2000), items, rng=rng)
+    found = guessing_test(responses)
     significant = found.p_adjusted < 0.05
     assert significant[:4].all()
     assert significant[4:].sum() <= 1
     np.testing.assert_allclose(found.guessing[:4], 0.35, atol=0.1)
-
-
-def test_lsat6_needs_no_guessing(real_data: Path) -> None:
-    table = pd.read_csv(real_data / "lsat6" / "responses.csv").rename(columns={"correct": "response"})
-    found = guessing_test(ResponseMatrix.from_long(table))
-    assert (found.p_adjusted > 0.05).all()
-    assert (found.statistic >= 0).all()
-    assert found.p == pytest.approx(chi2.sf(found.statistic, 1) / 2)
-
-
-@pytest.mark.slow
-def test_without_guessing_the_level_is_kept() -> None:
-    p = []
-    for seed in range(6):
-        rng = np.random.default_rng(100 + seed)
-        items = ItemParameters.from_difficulty(rng.uniform(1, 2, 12), rng.normal(0, 0.7, 12))
-        p.append(guessing_test(simulate_responses(rng.normal(size=800), items, rng=rng)).p)
-    # 72 tests at 5%: more than 9 rejections have a probability below .5%
-    assert (np.concatenate(p) < 0.05).sum() <= 9
-    assert np.concatenate(p).max() <= 0.5  # halved
+    np.testing.assert_allclose(found.p, chi2.sf(found.statistic, 1) / 2)
+    fits = [fit_model(responses, by_item=by, prior="none", standard_errors=False) for by in ({}, {"item1": "3pl"})]
+    assert found.statistic[0] == pytest.approx(2 * (fits[1].log_likelihood - fits[0].log_likelihood), abs=0.02)

@@ -92,10 +92,8 @@ class Read:
             moments = fitted.moments
             population, errors = np.array([[0.0, 1.0]]), np.zeros((1, 2))
             if moments is not None:
-                population, errors = (
-                    np.array([[moments.mean, moments.sd]]),
-                    np.array([[moments.se_mean, moments.se_sd]]),
-                )
+                population = np.array([[moments.mean, moments.sd]])
+                errors = np.array([[moments.se_mean, moments.se_sd]])
             if fitted.groups is not None:
                 population = fitted.groups[["mean", "sd"]].to_numpy()
                 errors = fitted.groups[["se_mean", "se_sd"]].to_numpy()
@@ -112,12 +110,8 @@ class Read:
             free = np.ones(x.shape, dtype=bool)
             free[:, 0] = not (rasch or one_slope)
             free[:, 2], free[:, 3] = items.guessing_estimated, [model == "4pl" for model in items.model]
-            of = None if grouped else fitted.population
-            population = (
-                np.stack([fitted.mean, fitted.sd], axis=1) if of is None else np.array([[of["mean"], of["sd"]]])
-            )
-            errors = np.stack([fitted.se_mean, fitted.se_sd], axis=1) if of is None else np.array(
-                [[of["se_mean"], of["se_sd"]]])  # fmt: skip
+            of = vars(fitted) if grouped else {name: [value] for name, value in fitted.population.items()}
+            population, errors = (np.stack([of[f"{se}mean"], of[f"{se}sd"]], axis=1) for se in ("", "se_"))
             priors = fitted.settings.priors if grouped else fitted.priors
         free[:anchored] = False
         free_population = np.ones(population.shape, dtype=bool)

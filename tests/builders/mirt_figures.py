@@ -1,5 +1,6 @@
 """The data sets of R mirt's reference figures with mirt's own parameters and abilities (shared by several tests)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +24,17 @@ def papers_scale(real_data: Path, reference: Path, label: str) -> tuple[Response
     """All 30 items of a label of 5GS (entailment, neutral), 2PL parameters, EAP of each respondent."""
     mirt = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_pars.csv")
     ids = tuple(mirt["item_id"])
-    table = pd.read_csv(real_data / "lalor2016_snli" / "responses_5gs.csv.gz").rename(columns={"correct": "response"})
-    responses = ResponseMatrix.from_long(table[table["item_id"].isin(ids)], item_ids=ids)
+    responses = snli(real_data, "5gs", ids)
     eap = pd.read_csv(reference / f"mirt_5gs_{label}_2pl_EAP.csv").set_index("respondent_id")["theta"]
     items = ItemParameters(ids, mirt["a"], mirt["intercept"], np.zeros(30), np.zeros(30, dtype=bool))
     return responses, items, eap.loc[list(responses.respondent_ids)].to_numpy()
+
+
+def snli(real_data: Path, set_name: str, item_ids: Sequence[str]) -> ResponseMatrix:
+    """Responses to these items of a set (4gs, 5gs)."""
+    file = real_data / "lalor2016_snli" / f"responses_{set_name}.csv.gz"
+    table = pd.read_csv(file).rename(columns={"correct": "response"})
+    return ResponseMatrix.from_long(table[table["item_id"].isin(item_ids)], item_ids=tuple(item_ids))
 
 
 def reference_form(folder: Path, study: str, form: str) -> tuple[ItemParameters, np.ndarray]:

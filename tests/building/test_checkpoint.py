@@ -11,7 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from builders.simulated import drawn, simulated
-from irtbench import FitSettings, ResponseMatrix, find_dimensions, fit_model
+from irtbench import FitSettings, ResponseMatrix, fit_model
+from irtbench.building.prune_rules import PruneRules
 from irtbench.building.pruned import Checkpoint, checkpoint_key, to_plain
 
 T = TypeVar("T")
@@ -77,15 +78,6 @@ def test_fits_of_every_kind_come_back(tmp_path: Path, settings: FitSettings) -> 
         np.testing.assert_array_equal(found.abilities.standard_error, fitted.abilities.standard_error)
 
 
-def test_the_number_of_abilities_comes_back(tmp_path: Path) -> None:
-    responses = drawn(300, 8)
-    dimensions = find_dimensions(responses, ["left"] * 4 + ["right"] * 4, max_factors=2, n_samples=2)
-    found = from_disk(dimensions, tmp_path)
-    pd.testing.assert_frame_equal(found.analysis.table(), dimensions.analysis.table())
-    pd.testing.assert_frame_equal(found.models, dimensions.models)
-    pd.testing.assert_frame_equal(found.rotated.table(), dimensions.rotated.table())
-
-
 def test_what_is_absent_damaged_or_of_another_key_is_not_taken_up(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "new", "key")
     inner = Inner("a", np.arange(3.0))
@@ -110,6 +102,10 @@ def test_the_key_knows_data_and_settings() -> None:
     flipped = np.where(np.arange(30)[:, None] == 0, 1 - responses.values, responses.values)
     other = ResponseMatrix(flipped, responses.respondent_ids, responses.item_ids)
     renamed = ResponseMatrix(responses.values, responses.respondent_ids, tuple("abcdefgh"))
-    keys = [checkpoint_key(data, settings) for data in (responses, other, renamed) for settings in (1, 2)]
+    keys = [
+        checkpoint_key(data, settings)
+        for data in (responses, other, renamed)
+        for settings in (PruneRules(), PruneRules(order=()))
+    ]
     assert len(set(keys)) == 6
-    assert checkpoint_key(drawn(30, 8), 1) == keys[0]
+    assert checkpoint_key(drawn(30, 8), PruneRules()) == keys[0]

@@ -1,4 +1,4 @@
-"""The bank of a form scores what its harness logs, on the scale of the whole bank and with fair percentiles."""
+"""The bank of a form scores on the scale of the whole bank and with fair percentiles; docs/tutorial_logs.md does it."""
 
 import json
 from dataclasses import replace
@@ -9,18 +9,17 @@ import pandas as pd
 import pytest
 
 from builders.command_line import refused, run
-from irtbench import InputError, ItemParameters, ItemTable, Norms, Scale, estimate_ability, harness_ids, score_responses
+from builders.refusals import is_refused
+from irtbench import ItemParameters, ItemTable, Norms, Scale, estimate_ability, harness_ids, score_responses
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.building.assembly import assemble_forms, form_bank
 from irtbench.models.curves import simulate_responses
 
-DATE = "2026-11-21T23-55-05.942347"
 
-
-def crowd_scale(n_items: int = 60, n_people: int = 800, names: str = "i{}") -> tuple[Scale, np.ndarray]:
+def crowd_scale(n_items: int = 60, n_people: int = 800) -> tuple[Scale, np.ndarray]:
     """A scale whose norm sample answered all its items, and the true abilities of its people."""
     rng = np.random.default_rng(1)
-    ids = [names.format(k) for k in range(n_items)]
+    ids = [f"i{k}" for k in range(n_items)]
     items = ItemParameters.from_difficulty(rng.uniform(0.8, 2.0, n_items), rng.normal(size=n_items), item_ids=ids)
     theta = rng.normal(size=n_people)
     found = estimate_ability(simulate_responses(theta, items, rng=rng), items)
@@ -39,10 +38,8 @@ def test_items_keep_their_parameters_and_the_others_are_left_out_by_name() -> No
     whole = score_responses(short, everything)
     only = score_responses(short, everything.select_items(form))
     pd.testing.assert_frame_equal(whole, only)
-    with pytest.raises(InputError, match="item x is not in the bank"):
-        form_bank(scale, ["x"])
-    with pytest.raises(InputError, match="has no item"):
-        form_bank(scale, [])
+    is_refused("item x is not in the bank", form_bank, scale, ["x"])
+    is_refused("has no item", form_bank, scale, [])
 
 
 def test_a_rank_on_a_form_is_fair_and_the_population_is_that_of_all_items(tmp_path: Path) -> None:
@@ -78,34 +75,8 @@ def test_ids_are_those_of_the_harness_and_sorted() -> None:
     assert list(harness_ids(["plain"])) == ["item_ids.txt"]
     split = harness_ids(["task/a/b", "task/c"], formats=["inspect"], tasks=["task"])
     assert json.loads(split["inspect_sample_ids.json"]) == {"task": ["a/b", "c"]}
-    with pytest.raises(InputError, match="harness lm-eval: item t/x: expected task/index"):
-        harness_ids(["t/x"], formats=["lm-eval"])
-    with pytest.raises(InputError, match="expected one of lm-eval, inspect, helm, plain but got lmeval"):
-        harness_ids(["t/x"], formats=["lmeval"])  # type: ignore[list-item]
-
-
-def test_a_log_of_the_form_is_scored_by_its_bank(tmp_path: Path) -> None:
-    """Forward to lm-evaluation-harness and back: the samples asked for are the items that come home."""
-    scale, _ = crowd_scale(40, 300, "arc/{}")
-    save_bank(ItemBank((scale,)), tmp_path / "bank.json")
-    run("form assemble bank.json --length 8 -o form -q", cwd=tmp_path)
-    asked = json.loads((tmp_path / "form" / "lm_eval_samples.json").read_text())["arc"]
-    right = [index % 3 > 0 for index in asked]
-    (tmp_path / "log").mkdir()
-    rows = [
-        {"doc_id": index, "doc": {"q": index}, "target": "yes", "arguments": {"gen_args_0": {"arg_0": "p"}},
-         "resps": [["yes"]], "filtered_resps": ["yes"], "filter": "none", "metrics": ["acc"],
-         "doc_hash": f"hash{index}", "acc": int(correct)}
-        for index, correct in zip(asked, right, strict=True)
-    ]  # fmt: skip
-    (tmp_path / "log" / f"samples_arc_{DATE}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
-    run("score form/bank.json log -o scores.csv -q", cwd=tmp_path)
-    scores = pd.read_csv(tmp_path / "scores.csv")
-    assert scores[["n_items", "n_correct"]].to_numpy().tolist() == [[8, sum(right)]]
-    wanted = estimate_ability([right], scale.items.select([f"arc/{index}" for index in asked]))
-    assert scores["theta"].tolist() == pytest.approx(wanted.theta.tolist())
-    assert 0 < scores["percentile"][0] < 100
-    assert 0 < scores["percentile_empirical"][0] < 100
+    is_refused("harness lm-eval: item t/x: expected task/index", harness_ids, ["t/x"], formats=["lm-eval"])
+    is_refused("one of lm-eval, inspect, helm, plain but got lmeval", harness_ids, ["t/x"], formats=["lmeval"])
 
 
 def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
@@ -136,15 +107,12 @@ def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(tmp_path: Path) 
     scale, _ = crowd_scale(12, 100)
     save_bank(ItemBank((scale,)), tmp_path / "bank.json")
     for wish, said in (
-        ("", "expected one of length, se, reliability but got none"),
-        ("--length 20", "this has to give way: length 20 (12 is possible)"),
         ("--length 3 --limit topic", "--limit topic: expected COLUMN=VALUE:MIN..MAX"),
         ("--length 3 --limit a=b:1.5..", "expected a whole number or a share in %"),
         ("--length 3 --limit topic=x:1", "no column topic of the items; there is: scale"),
         ("--length 3 --theta a", "--theta a: expected numbers"),
         ("--length 3 --scale verbs", "the bank has no such scale; it has: all"),
         ("--length 3 --ids lm-eval", "harness lm-eval: item i"),
-        ("--length 3 --require x", "required: item x is not in the bank"),
     ):
         refused(f"form assemble bank.json -o out {wish}", cwd=tmp_path, saying=said)
     assert not (tmp_path / "out").exists()

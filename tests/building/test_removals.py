@@ -33,11 +33,6 @@ def fits_of(item_ids: tuple[str, ...], p: np.ndarray) -> ItemFit:
     )  # fmt: skip
 
 
-def fits(p: dict[str, float]) -> ItemFit:
-    """Fit of the items, all good but for those named."""
-    return fits_of(ITEMS, np.array([p.get(item, 0.9) for item in ITEMS]))
-
-
 def pairs(x2: dict[str, float], *, p: float = 0.001) -> LocalDependence:
     """Local dependence of all pairs: those named ("ab") have this X2 and are significant, the others X2 = 1."""
     names = ["".join(pair) for pair in combinations(ITEMS, 2)]
@@ -59,36 +54,33 @@ def dependent(found: LocalDependence, rules: PruneRules, groups: dict[str, str] 
     return most_dependent(found, Removable(1, list(ITEMS), rules, groups or {}))
 
 
-def test_of_a_pair_the_item_whose_removal_clears_more_pairs_goes() -> None:
-    found = dependent(pairs({"ab": 50, "bc": 20, "de": 30}), RULES)
-    assert gone(found) == ["b"]  # clears ab and bc, a clears ab alone
-    assert found[0].note == "depends on a"
-    assert found[0].value == 50
+CHAIN = {"ab": 60, "cd": 50, "ac": 40, "bd": 35}
+GROUPS = {"a": "left", "b": "left", "c": "right", "d": "right"}
 
 
-def test_a_batch_goes_on_among_the_pairs_that_are_left() -> None:
-    clusters = pairs({"ab": 50, "bc": 40, "de": 30})
-    found = dependent(clusters, replace(RULES, at_once=3))
-    assert gone(found) == ["b", "d"]  # bc went with b; of d and e neither clears more, and d is first
-    assert found[1].note == "depends on e"
-    assert gone(dependent(clusters, replace(RULES, at_once=1))) == ["b"]
+@pytest.mark.parametrize(
+    ("x2", "rules", "groups", "left"),
+    [
+        ({"ab": 50, "bc": 20, "de": 30}, {}, {}, "b"),  # clears ab and bc, a clears ab alone
+        ({"ab": 50, "bc": 40, "de": 30}, {"at_once": 3}, {}, "bd"),  # bc went with b; neither d nor e clears more
+        ({"ab": 50, "bc": 40, "de": 30}, {"at_once": 1}, {}, "b"),
+        ({"ab": 50, "bc": 40}, {"protect": ("b",)}, {}, "a"),
+        ({"ab": 50}, {"protect": ("a", "b")}, {}, ""),
+        ({"ab": 50, "cd": 20}, {"protect": ("a", "b")}, {}, "c"),  # which the protected pair does not keep from it
+        (CHAIN, {"at_once": 5, "min_per_group": 1}, GROUPS, "ad"),  # the rest clear with them; one of each stays
+        (CHAIN, {"at_once": 5, "min_per_group": 1, "min_items": 4}, GROUPS, "a"),
+        (CHAIN, {"at_once": 5, "min_per_group": 2}, GROUPS, ""),
+        ({"ae": 20}, {"min_per_group": 2}, GROUPS, "e"),  # of no group
+        ({"ab": 50, "ac": 40, "ad": 30, "de": 20}, {}, {}, "a"),
+    ],
+)
+def test_of_dependent_pairs_the_items_that_clear_most_go_within_all_limits(x2, rules, groups, left: str) -> None:
+    assert "".join(gone(dependent(pairs(x2), replace(RULES, **rules), groups))) == left
 
 
-def test_a_protected_item_stays_and_its_partner_goes() -> None:
-    assert gone(dependent(pairs({"ab": 50, "bc": 40}), replace(RULES, protect=("b",)))) == ["a"]
-    assert dependent(pairs({"ab": 50}), replace(RULES, protect=("a", "b"))) == []
-    # a pair of protected items does not keep another pair from being dealt with
-    assert gone(dependent(pairs({"ab": 50, "cd": 20}), replace(RULES, protect=("a", "b")))) == ["c"]
-
-
-def test_floor_and_content_groups_hold_together() -> None:
-    groups = {"a": "left", "b": "left", "c": "right", "d": "right"}
-    chain = pairs({"ab": 60, "cd": 50, "ac": 40, "bd": 35})
-    one_each = replace(RULES, at_once=5, min_per_group=1)
-    assert gone(dependent(chain, one_each, groups)) == ["a", "d"]  # bd and the rest clear with them; one of each stays
-    assert gone(dependent(chain, replace(one_each, min_items=4), groups)) == ["a"]
-    assert dependent(chain, replace(one_each, min_per_group=2), groups) == []
-    assert gone(dependent(pairs({"ae": 20}), replace(RULES, min_per_group=2), groups)) == ["e"]  # e is of no group
+def test_a_removal_says_on_what_the_item_depends() -> None:
+    first, second = dependent(pairs({"ab": 50, "bc": 40, "de": 30}), replace(RULES, at_once=3))
+    assert (first.note, first.value, second.note) == ("depends on a", 50, "depends on e")
 
 
 def test_a_p_at_the_level_counts_as_the_bootstraps_smallest_must() -> None:
@@ -103,7 +95,7 @@ def test_a_p_at_the_level_counts_as_the_bootstraps_smallest_must() -> None:
 
 
 def test_the_worst_fitting_go_first_within_all_limits() -> None:
-    found = fits({"b": 0.001, "d": 0.0001, "e": 0.01})
+    found = fits_of(ITEMS, np.array([0.9, 0.001, 0.9, 0.0001, 0.01]))
 
     def worst(rules: PruneRules) -> list[str]:
         return gone(worst_fitting(found, Removable(1, list(ITEMS), rules, {})))
@@ -149,7 +141,6 @@ def test_dependent_items_are_counted_before_any_leaves() -> None:
     # a star round a: its centre alone; two pairs beside it: one item of each
     found = pairs({"ab": 50, "ac": 40, "ad": 30, "de": 20})
     assert gone(dependent_items(found, Removable(1, list(ITEMS), RULES, {}))) == ["a", "d"]
-    assert gone(dependent(found, RULES)) == ["a"]
 
 
 @pytest.mark.parametrize("guessing", [0.2, 0.0])

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from irtbench import InputError, ItemParameters, estimate_ability, icc
+from builders.refusals import is_refused
+from irtbench import ItemParameters, estimate_ability, icc
 from irtbench.diagnostics.answer_similarity import PSEUDO_COUNT, answer_similarity, generalised_binomial_tail
 
 
@@ -110,9 +111,7 @@ def test_scales_apart_and_pairs_without_enough_in_common() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
     answers, responses = tables(np.zeros((3, 2), dtype=np.int64), items)
-    with pytest.raises(InputError, match="no two respondents have 10 items in common"):
-        answer_similarity(answers, responses, items, np.zeros(3))
-    with pytest.raises(InputError, match=r"abilities of shape \(2,\) do not fit 3 respondents"):
-        answer_similarity(answers, responses, items, np.zeros(2))
-    with pytest.raises(InputError, match="not those of the items answered"):
-        answer_similarity(answers, responses, items.select(["item2", "item1"]), np.zeros(3))
+    given = answer_similarity, answers, responses
+    is_refused("no two respondents have 10 items in common", *given, items, np.zeros(3))
+    is_refused(r"abilities of shape \(2,\) do not fit 3 respondents", *given, items, np.zeros(2))
+    is_refused("not those of the items answered", *given, items.select(["item2", "item1"]), np.zeros(3))

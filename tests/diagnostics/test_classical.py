@@ -1,4 +1,4 @@
-"""Classical statistics against psych, polycor and Feldt's formula, against counting, and with missing responses."""
+"""Classical statistics and options against psych, polycor, ShinyItemAnalysis, counting, and with missing responses."""
 
 from pathlib import Path
 
@@ -10,42 +10,27 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from builders.mirt_figures import lsat6, papers_scale
+from builders.refusals import is_refused
 from builders.simulated import simulated
-from irtbench import InputError, ResponseMatrix
-from irtbench.diagnostics.internal_consistency import classical_statistics, internal_consistency, omega_total
+from irtbench import ResponseMatrix, classical_statistics, distractor_table, internal_consistency
+from irtbench.diagnostics.internal_consistency import BY_THE_ABLE, MORE_THAN_KEY, NOBODY, omega_total
 
 PAIRS = {  # our column, the reference's
-    "n": "n",
-    "proportion_correct": "p",
-    "item_total": "r_item_total",
-    "item_rest": "r_item_rest",
-    "biserial": "biserial_total",
-    "biserial_rest": "biserial_rest",
-    "discrimination_index": "D_exact_k",
+    "n": "n", "proportion_correct": "p", "item_total": "r_item_total", "item_rest": "r_item_rest",
+    "biserial": "biserial_total", "biserial_rest": "biserial_rest", "discrimination_index": "D_exact_k",
     "alpha_if_dropped": "alpha_if_dropped",
-}
-
-
-def responses_of(name: str, real_data: Path, reference: Path) -> ResponseMatrix:
-    if name == "lsat6":
-        return lsat6(real_data, reference, "2pl")[0]
-    return papers_scale(real_data, reference, "entailment")[0]
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["lsat6", "5gs_entailment"])
-def test_items_agree_with_psych(name: str, real_data: Path, reference: Path) -> None:
-    expected = pd.read_csv(reference / "next" / "01_classical" / f"{name}_items.csv").set_index("item")
-    found = (
-        classical_statistics(responses_of(name, real_data, reference)).table().set_index("item_id").loc[expected.index]
-    )
+def test_items_and_the_scale_agree_with_psych(name: str, real_data: Path, reference: Path) -> None:
+    reader, data = (lsat6, "2pl") if name == "lsat6" else (papers_scale, "entailment")
+    folder, responses = reference / "next" / "01_classical", reader(real_data, reference, data)[0]
+    expected = pd.read_csv(folder / f"{name}_items.csv").set_index("item")
+    items = classical_statistics(responses).table().set_index("item_id").loc[expected.index]
     for ours, theirs in PAIRS.items():
-        np.testing.assert_allclose(found[ours], expected[theirs], rtol=1e-8, atol=1e-9, err_msg=ours)
-
-
-@pytest.mark.parametrize("name", ["lsat6", "5gs_entailment"])
-def test_the_scale_agrees_with_psych(name: str, real_data: Path, reference: Path) -> None:
-    table = pd.read_csv(reference / "next" / "01_classical" / f"{name}_test.csv").set_index("stat")["value"]
-    responses = responses_of(name, real_data, reference)
+        np.testing.assert_allclose(items[ours], expected[theirs], rtol=1e-8, atol=1e-9, err_msg=ours)
+    table = pd.read_csv(folder / f"{name}_test.csv").set_index("stat")["value"]
     found = internal_consistency(responses)
     assert found.alpha == pytest.approx(table["alpha_raw"], abs=1e-9)
     assert found.alpha_lower == pytest.approx(table["feldt_lower95"], abs=1e-8)
@@ -57,9 +42,7 @@ def test_the_scale_agrees_with_psych(name: str, real_data: Path, reference: Path
 
 
 def test_tied_respondents_share_the_places_in_a_group() -> None:
-    first = np.array([1.0] * 4 + [0] * 6)
-    second = np.array([0.0] * 9 + [1])
-    found = classical_statistics(np.column_stack([first, second, np.zeros(10)]))
+    found = classical_statistics(np.array([[1.0, 0, 0]] * 4 + [[0, 0, 0]] * 5 + [[0, 1, 0]]))
     # Groups of 3 among ten. Five have sum score 1, four by item 1 and one by item 2; the others have none right.
     np.testing.assert_allclose(found.discrimination_index, [0.8, 0.2, 0.0])
 
@@ -75,10 +58,8 @@ def test_what_cannot_be_had_is_missing() -> None:
     two = internal_consistency(always[:, 1:])
     assert np.isnan(two.omega)
     assert "at least 3" in two.reason
-    with pytest.raises(InputError, match="expected at least 2"):
-        classical_statistics(always[:, :1])
-    with pytest.raises(InputError, match="level must be between 0 and 1 but got 95"):
-        internal_consistency(always, level=95)
+    is_refused("expected at least 2", classical_statistics, always[:, :1])
+    is_refused("level must be between 0 and 1 but got 95", internal_consistency, always, level=95)
 
 
 @pytest.mark.parametrize("n_answers", [0, 1])
@@ -143,3 +124,94 @@ def test_of_several_trials_the_share_right_counts() -> None:
     consistency = internal_consistency(ResponseMatrix(right, *names, trials))
     assert consistency.alpha == pytest.approx(6 / 5 * (1 - covariance.trace() / covariance.sum()))
     assert "several trials" in consistency.reason
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+COLUMNS = {  # our column, the reference's
+    "n": "n", "share": "p", "share_low": "p_low", "share_middle": "p_middle", "share_high": "p_high",
+    "point_biserial": "pbis_total", "point_biserial_rest": "pbis_rest",
+}  # fmt: skip
+
+
+def graded(answers: pd.DataFrame, keys: dict[str, str]) -> ResponseMatrix:
+    response = (answers["answer"] == answers["item_id"].map(keys)).astype(float)
+    return ResponseMatrix.from_long(answers.assign(response=response), item_ids=tuple(keys))
+
+
+def test_options_agree_with_shiny_item_analysis(reference: Path) -> None:
+    folder = reference / "next"
+    wide = pd.read_csv(folder / "data" / "hci_answers.csv")
+    keys = pd.read_csv(folder / "data" / "hci_key.csv").set_index("item")["key"].to_dict()
+    wide.insert(0, "respondent_id", [f"p{k}" for k in range(len(wide))])
+    answers = wide.melt("respondent_id", var_name="item_id", value_name="answer")
+    offered = {item: list("ABCDE") for item in keys}
+    found = distractor_table(answers, keys, graded(answers, keys), options=offered).set_index(["item_id", "option"])
+    expected = pd.read_csv(folder / "03_distractor" / "hci_distractors.csv").set_index(["item", "option"])
+    found = found.loc[expected.index]
+    for ours, theirs in COLUMNS.items():
+        np.testing.assert_allclose(found[ours], expected[theirs], rtol=1e-8, atol=1e-9, err_msg=ours)
+    assert (found["is_key"] == expected["key"]).all()
+    assert found.loc[found["n"] == 0, "flags"].str.contains(NOBODY).all()
+
+
+def test_flags_and_shares_that_can_be_counted() -> None:
+    # Six able with 3 of 4 right, six in the middle with 2, six weak with 1 of 4 (the last with none).
+    options = {"able": ("b", "x", "x", "x"), "middle": ("c", "x", "x", "y"), "weak": ("a", "y", "y", "y")}
+    items = ("keyed wrongly", "good 1", "good 2", "good 3")
+    rows = [
+        (f"{group} {k}", item, option)
+        for group, chosen in options.items()
+        for k in range(6)
+        for item, option in zip(items, "" if (group, k) == ("weak", 5) else chosen, strict=False)
+    ]
+    rows += [("weak 5", item, option) for item, option in zip(items, ("", "y", "y", "y"), strict=True)]
+    answers = pd.DataFrame(rows, columns=["respondent_id", "item_id", "answer"])
+    keys = {"keyed wrongly": "a", "good 1": "x", "good 2": "x", "good 3": "x"}
+    table = distractor_table(answers, keys, graded(answers, keys), options={"good 1": ["x", "y", "z"]})
+    by_option = table.set_index(["item_id", "option"])
+    wrong = by_option.loc[("keyed wrongly", "b")]
+    assert wrong["flags"] == f"{BY_THE_ABLE}; {MORE_THAN_KEY}"
+    assert (wrong["n"], wrong["share"], wrong["share_low"], wrong["share_high"]) == (6, 6 / 18, 0.0, 1.0)
+    assert by_option.loc[("keyed wrongly", "a")][["n", "share"]].tolist() == [5, pytest.approx(5 / 18)]
+    assert by_option.loc[("good 1", "z")]["flags"] == NOBODY
+    assert by_option.loc[("good 2", "y")]["flags"] == ""
+    assert by_option.loc[("keyed wrongly", "c")]["share_middle"] == 1.0
+    is_refused("item good 1 has no key", distractor_table, answers, {"keyed wrongly": "a"}, graded(answers, keys))
+
+
+def test_frames_give_what_the_matrix_gives_and_strangers_are_refused() -> None:
+    wide = pd.DataFrame({"i1": list("aab"), "i2": list("cdd")}, index=["r1", "r2", "r3"])
+    keys = {"i1": "a", "i2": "c"}
+    long = wide.melt(var_name="item_id", value_name="answer", ignore_index=False)
+    long = long.rename_axis("respondent_id").reset_index()
+    expected = distractor_table(long, keys, graded(long, keys))
+    assert expected["option"].tolist() == ["a", "b", "c", "d"]
+    assert expected["n"].tolist() == [2, 1, 1, 2]
+    responses = (wide == ["a", "c"]).astype(int)
+    pd.testing.assert_frame_equal(distractor_table(wide, keys, responses), expected)
+    stranger = pd.DataFrame({"respondent_id": ["zoe"], "item_id": ["i1"], "answer": [""]})
+    pd.testing.assert_frame_equal(distractor_table(pd.concat([long, stranger]), keys, responses), expected)
+    more = pd.concat([long, stranger.assign(answer="a")])
+    is_refused("answers: respondent zoe has answers but no row in the", distractor_table, more, keys, responses)
+
+
+def test_an_item_that_is_not_scored_is_seen_by_the_score_of_the_others() -> None:
+    rng = np.random.default_rng(4)
+    values = (rng.random((90, 6)) < 1 / (1 + np.exp(-rng.normal(size=(90, 1))))).astype(float)
+    values[rng.random(values.shape) < 0.1] = np.nan
+    data = ResponseMatrix(values, tuple(f"p{k}" for k in range(90)), tuple(f"i{k}" for k in range(6)))
+    answers = data.to_long()
+    answers = answers.assign(answer=np.where(answers["response"] == 1, "a", "b")).drop(columns="response")
+    keys = dict.fromkeys(data.item_ids, "a")
+    others = set(data.item_ids) - {"i2"}
+    whole = distractor_table(answers, keys, data).set_index(["item_id", "option"])
+    found = distractor_table(answers, keys, data, scored=others).set_index(["item_id", "option"])
+    # the score of those kept is what the rest of the score is to the one removed
+    np.testing.assert_allclose(found.loc["i2", "point_biserial"], whole.loc["i2", "point_biserial_rest"])
+    np.testing.assert_allclose(found.loc["i2", "point_biserial_rest"], whole.loc["i2", "point_biserial_rest"])
+    kept = [item for item in data.item_ids if item in others]
+    alone = distractor_table(answers[answers["item_id"] != "i2"], keys, data.select_items(kept))
+    there = found.drop(index="i2", level="item_id").reset_index()
+    pd.testing.assert_frame_equal(there, alone, check_like=True)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from builders.simulated import rearranged, simulated
-from irtbench import InputError, ItemParameters, ResponseMatrix, global_fit, item_fit, local_dependence, person_fit
+from builders.refusals import is_refused
+from builders.simulated import rearranged, simulated, with_values
+from irtbench import ItemParameters, ResponseMatrix, global_fit, item_fit, local_dependence, person_fit
 
 RESPONSES, ITEMS, THETA = simulated(200, 7, seed=33)
 Statistic = Callable[[ResponseMatrix, ItemParameters, NDArray[np.float64]], pd.DataFrame]
@@ -49,9 +50,7 @@ def test_order_of_respondents_and_items_is_no_matter(statistic: str, seed: int) 
 def test_order_of_respondents_is_no_matter_where_the_expectation_is_simulated(statistic: str) -> None:
     # p of items moved by .1, of M2 by .03 in the rows of one data set
     rng = np.random.default_rng(5)
-    holed = ResponseMatrix(
-        np.where(rng.random((200, 7)) < 0.3, np.nan, RESPONSES.values), RESPONSES.respondent_ids, RESPONSES.item_ids
-    )
+    holed = with_values(RESPONSES, np.where(rng.random((200, 7)) < 0.3, np.nan, RESPONSES.values))
     found, expected = (
         STATISTICS[statistic](rearranged(holed, rows, np.arange(7)), ITEMS, THETA[rows])
         for rows in (rng.permutation(200), np.arange(200))
@@ -61,8 +60,8 @@ def test_order_of_respondents_is_no_matter_where_the_expectation_is_simulated(st
 
 @every
 def test_items_in_another_order_than_the_responses_are_named(statistic: str) -> None:
-    with pytest.raises(InputError, match="column 1 is item1 in the responses but item7"):
-        STATISTICS[statistic](RESPONSES, ITEMS.select(ITEMS.item_ids[::-1]), THETA)
+    turned = ITEMS.select(ITEMS.item_ids[::-1])
+    is_refused("column 1 is item1 in the responses but item7", STATISTICS[statistic], RESPONSES, turned, THETA)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +77,4 @@ def test_items_in_another_order_than_the_responses_are_named(statistic: str) -> 
 def test_wrong_items_and_abilities_are_named(
     statistic: str, items: ItemParameters, theta: NDArray[np.float64], saying: str
 ) -> None:
-    with pytest.raises(InputError, match=saying):
-        STATISTICS[statistic](RESPONSES, items, theta)
+    is_refused(saying, STATISTICS[statistic], RESPONSES, items, theta)

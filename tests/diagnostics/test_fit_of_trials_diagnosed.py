@@ -15,11 +15,7 @@ from irtbench.scoring.ability import estimate_ability
 
 
 def tried(seed: int, *, alike: float = 0.0, bent: bool = False) -> ResponseMatrix:
-    """300 x 20, 1 to 4 trials.
-
-    ``alike`` is the standard deviation of what a respondent has for an item at every trial; ``bent`` gives the first
-    item a curve that falls and rises.
-    """
+    """300 x 20, 1 to 4 trials, at each of which somebody has the same for an item; or one item's curve is bent."""
     rng = np.random.default_rng(seed)
     a, b, theta = rng.lognormal(0, 0.3, 20), rng.normal(size=20), rng.normal(size=300)
     z = a * (theta[:, None] - b) + alike * rng.normal(size=(300, 20))
@@ -84,12 +80,8 @@ def test_what_is_of_one_response_each_says_so() -> None:
 def test_pairs_by_products_of_shares() -> None:
     # 1 of 2 and 2 of 2: the cells 11, 10, 01, 00 are 1/2, 0, 1/2, 0; a second respondent is right in all, a third has
     # answered the first item alone
-    responses = ResponseMatrix(
-        np.array([[1.0, 2.0], [3.0, 1.0], [1.0, np.nan]]),
-        ("r", "s", "t"),
-        ("a", "b"),
-        np.array([[2, 2], [3, 1], [2, 0]]),
-    )  # fmt: skip
+    right, tried = np.array([[1.0, 2.0], [3.0, 1.0], [1.0, np.nan]]), np.array([[2, 2], [3, 1], [2, 0]])
+    responses = ResponseMatrix(right, ("r", "s", "t"), ("a", "b"), tried)
     items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0], item_ids=("a", "b"))
     np.testing.assert_allclose(PairTables.of(responses, items, normal_grid()).observed[2:, :2], [[0, 0], [0.5, 1.5]])
     found = local_dependence(responses, items, theta=np.array([0.0, 1.0, 0.0]))

@@ -7,8 +7,10 @@ import pytest
 from scipy.special import expit
 
 from builders.simulated import simulated
-from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_many, fit_model, global_fit, icc, item_fit
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, as_responses, fit_many, fit_model, icc
 from irtbench.analysis.dependence_bootstrap import with_bootstrap
+from irtbench.diagnostics.global_fit import global_fit
+from irtbench.diagnostics.item_fit import item_fit
 from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.diagnostics.quadratic_form import Residuals, score_forms
 from irtbench.models.quadrature import normal_grid
@@ -45,7 +47,7 @@ def test_the_covariance_of_scores_is_that_over_all_patterns() -> None:
     expected = (given @ grid.weights) @ score**2
     rng = np.random.default_rng(1)
     drawn = rng.choice(8, p=given @ grid.weights, size=4_000)
-    responses = ResponseMatrix(patterns[drawn], tuple(map(str, range(4_000))), items.item_ids)
+    responses = as_responses(patterns[drawn])
 
     def scores(of: Residuals):
         for _, at_nodes, weighted in of.weighted():
@@ -80,14 +82,12 @@ def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]
 def test_clean_data_pass_whoever_answered_what(design: str) -> None:
     found: dict[str, list[float]] = {"items": [], "pairs": [], "whole": []}
     for seed in range(3):
-        rng = np.random.default_rng(seed)
-        items = ItemParameters.from_difficulty(
-            rng.uniform(0.8, 2, 13), np.r_[np.linspace(-1, 1, 5), np.linspace(-1.5, 1.5, 8)]
-        )
+        rng, b = np.random.default_rng(seed), np.r_[np.linspace(-1, 1, 5), np.linspace(-1.5, 1.5, 8)]
+        items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 13), b)
         theta = rng.normal(size=500)
         x = (rng.random((500, 13)) < icc(theta, items)).astype(float)
         x[~answered(design, theta, items, x, rng)] = np.nan
-        responses = ResponseMatrix(x, tuple(map(str, range(500))), items.item_ids).answered()
+        responses = as_responses(x).answered()
         fitted = fit_model(responses, FAST).items
         found["items"] += item_fit(responses, fitted).p.tolist()
         with np.errstate(all="ignore"), pytest.MonkeyPatch.context() as patch:

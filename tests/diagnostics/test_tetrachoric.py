@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal, norm
 
-from irtbench import InputError
+from builders.refusals import is_refused
 from irtbench.diagnostics.correlation import nearest_positive_definite, pairwise_correlation, polychoric, tetrachoric
 
 
@@ -81,8 +81,7 @@ def test_of_two_categories_polychoric_is_tetrachoric_and_of_very_many_neighbours
     np.testing.assert_array_equal(polychoric(two).correlations, tetrachoric(two).correlations)
     points = np.clip(50 + 15 * normal, 0, 99).round()
     np.testing.assert_allclose(polychoric(points).correlations, 0.5 + 0.5 * np.eye(3), atol=0.05)
-    with pytest.raises(InputError, match="item item2 has no two categories"):
-        polychoric(np.column_stack([points[:, 0], np.ones(3000)]))
+    is_refused("item item2 has no two categories", polychoric, np.column_stack([points[:, 0], np.ones(3000)]))
 
 
 def test_a_column_that_does_not_vary_where_both_are_observed_has_no_correlation() -> None:
