@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import refused, run, run_program, run_without
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 
 ITEMS = [
     "item_id", "model", "discrimination", "difficulty", "guessing", "intercept", "se_discrimination", "se_difficulty",
@@ -43,8 +42,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small study of answers, with one reversed item, and its results in `out`."""
     folder = tmp_path_factory.mktemp("study")
     rng = np.random.default_rng(0)
-    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 1, 10))
-    responses = simulate_responses(rng.normal(size=300), items, rng=rng)
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 1, 10))
+    responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
     long = responses.to_long()
     long["answer"] = np.where((long["response"] == 1) ^ (long["item_id"] == "item10"), "yes", "no")
     long[["respondent_id", "item_id", "answer"]].to_csv(folder / "answers.csv", index=False)

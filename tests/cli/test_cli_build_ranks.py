@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.parquet_folder import wide_frame, write_parts
 from builders.torchrun import as_torchrun
 from irtbench.bank.bank import load_bank
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 
 N = 1300
 SETTINGS = """
@@ -37,11 +35,11 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two scales with gaps, and somebody without a response to one of them."""
     place = tmp_path_factory.mktemp("study")
     rng = np.random.default_rng(7)
-    items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 14), np.tile(np.linspace(-1.2, 1.2, 7), 2))
-    values = simulate_responses(rng.normal(size=N), items, rng=rng).values.copy()
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1.2, 2, 14), np.tile(np.linspace(-1.2, 1.2, 7), 2))
+    values = irtbench.simulate_responses(rng.normal(size=N), items, rng=rng).values.copy()
     values[rng.random(values.shape) < 0.1] = np.nan
     values[17, :7] = np.nan
-    whole = ResponseMatrix(values, tuple(f"r{k}" for k in range(N)), items.item_ids)
+    whole = irtbench.ResponseMatrix(values, tuple(f"r{k}" for k in range(N)), items.item_ids)
     write_parts(wide_frame(whole), place / "in")
     labels = ["one"] * 7 + ["two"] * 7
     pd.DataFrame({"item_id": items.item_ids, "label": labels}).to_csv(place / "items.csv", index=False)

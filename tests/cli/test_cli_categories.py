@@ -7,10 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import refused, run
-from irtbench.bank.bank import load_bank
-from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
-from irtbench.estimation.fit_categories import fit_categories
 
 LEVELS = ["poor", "fair", "good"]
 
@@ -86,14 +84,14 @@ def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
     given = (tmp_path / "labels.csv", "--levels", ",".join(LEVELS))
     testlets = ("--testlets", "passage", "--item-table", tmp_path / "items.csv")
     run("fit", *given, "--model", "grm", *testlets, "-o", tmp_path / "testlets")
-    expected, out = fit_bifactor(table, passages, models="grm"), tmp_path / "testlets"
+    expected, out = irtbench.fit_bifactor(table, passages, models="grm"), tmp_path / "testlets"
     found = json.loads((out / "fit.json").read_text())
     items, scores = (pd.read_csv(out / f"{name}.csv") for name in ("items", "scores"))
     assert found["log_likelihood"] == pytest.approx(expected.log_likelihood, abs=1e-6)
     assert found["n_parameters"] == 32
     assert list(items["testlet"]) == passages
     np.testing.assert_allclose(items["step_2"], -expected.intercepts[:, 1] / expected.slopes[:, 0], atol=1e-6)
-    np.testing.assert_allclose(scores["theta"], bifactor_scores(expected, table)["theta"], atol=1e-6)
+    np.testing.assert_allclose(scores["theta"], irtbench.bifactor_scores(expected, table)["theta"], atol=1e-6)
     run("fit", *given, "--model", "grm", "--pattern", tmp_path / "items.csv", "-o", tmp_path / "two")
     two, scores = pd.read_csv(tmp_path / "two" / "items.csv"), pd.read_csv(tmp_path / "two" / "scores.csv")
     assert (two["slope_2"][:4] == 0).all()
@@ -177,7 +175,7 @@ def test_pairs_and_mean_squares_are_those_of_mirt(reference: Path, tmp_path: Pat
 def test_all_scales_of_naep_are_read(real_data: Path) -> None:
     file = real_data / "naep_parameters" / "items.csv.gz"
     with pytest.warns(UserWarning, match="are there twice"):
-        bank = load_bank(file, categories=True, scaling=1.7)
+        bank = irtbench.load_bank(file, categories=True, scaling=1.7)
     raw = pd.read_csv(file).fillna({"scale": ""})
     names = raw[["subject", "year", "grade", "scale"]].drop_duplicates().astype(str).agg(" ".join, axis=1)
     assert [scale.name for scale in bank.scales] == names.str.strip().tolist()
@@ -223,7 +221,7 @@ def test_constraints_make_the_1pl_and_equal_twins(real_data: Path, tmp_path: Pat
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-3)
     for name in ("discrimination", "intercept"):
         assert fitted[name][0] == pytest.approx(fitted[name][4])
-    load_bank(tmp_path / "twins/bank.json")
+    irtbench.load_bank(tmp_path / "twins/bank.json")
 
 
 def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> None:
@@ -233,11 +231,11 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
     pd.DataFrame({"respondent_id": people, "group": group}).to_csv(tmp_path / "groups.csv", index=False)
     run(f"fit {grades}/scores.csv --model grm --prior none --groups {tmp_path}/groups.csv -o {tmp_path}/out")
     wide = scores.pivot(index="respondent_id", columns="item_id", values="score").loc[people]
-    expected = fit_categories(wide, "grm", groups=list(group))
+    expected = irtbench.fit_categories(wide, "grm", groups=list(group))
     found = json.loads((tmp_path / "out/fit.json").read_text())
     assert found["log_likelihood"] == pytest.approx(expected.log_likelihood)
     assert found["groups"][1]["mean"] == pytest.approx(expected.groups["mean"][1])
-    assert load_bank(tmp_path / "out/bank.json", categories=True).scales[0].norms.n == (group == "a").sum()
+    assert irtbench.load_bank(tmp_path / "out/bank.json", categories=True).scales[0].norms.n == (group == "a").sum()
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +305,7 @@ def test_new_graded_items_join_a_bank(tmp_path: Path) -> None:
     assert abs(told["group_mean"] - 0.8) < 3.5 * told["group_se_mean"]
     assert abs(told["group_sd"] - 0.7) < 3.5 * told["group_se_sd"]
     before, after = (
-        load_bank(tmp_path / name / "bank.json", categories=True).scales[0].items for name in ("old", "more")
+        irtbench.load_bank(tmp_path / name / "bank.json", categories=True).scales[0].items for name in ("old", "more")
     )
     assert after.item_ids == (*before.item_ids, "i7", "i8", "i9")
     np.testing.assert_allclose(after.categories.parameters[:7], before.categories.parameters, atol=1e-9)

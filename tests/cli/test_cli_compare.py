@@ -7,14 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import run
-from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.bank.scale import Scale
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.evaluation.paired_bootstrap import paired_bootstrap
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +16,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bank of one scale, and four systems, two of them alike."""
     folder = tmp_path_factory.mktemp("compare")
     rng = np.random.default_rng(1)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, 60), rng.normal(size=60))
+    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, 60), rng.normal(size=60))
     items = replace(items, covariance=np.broadcast_to(np.diag([0.01, 0.01, 0.0]), (60, 3, 3)))
-    details = replace(ItemTable.plain(items.item_ids), key=("yes",) * 60)
-    save_bank(ItemBank((Scale("all", items, details),)), folder / "bank.json")
-    drawn = simulate_responses([-1.5, 0.0, 2.0], items, rng=rng).values
+    details = replace(irtbench.ItemTable.plain(items.item_ids), key=("yes",) * 60)
+    irtbench.save_bank(irtbench.ItemBank((irtbench.Scale("all", items, details),)), folder / "bank.json")
+    drawn = irtbench.simulate_responses([-1.5, 0.0, 2.0], items, rng=rng).values
     values = np.concatenate([drawn, drawn[1:2]])
     names = ("low", "middle", "high", "twin")
-    long = ResponseMatrix(values, names, items.item_ids).to_long()
+    long = irtbench.ResponseMatrix(values, names, items.item_ids).to_long()
     long.to_csv(folder / "responses.csv", index=False)
     long["answer"] = np.where(long["response"] == 1, "yes", "no")
     long[["respondent_id", "item_id", "answer"]].to_csv(folder / "answers.csv", index=False)
@@ -41,7 +35,7 @@ def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
     pairs = pd.read_csv(tmp_path / "out" / "comparison.csv").set_index(["first", "second"])
     assert len(pairs) == 6
     wide = pd.read_csv(folder / "responses.csv").pivot(index="item_id", columns="respondent_id", values="response")
-    alone = paired_bootstrap(wide["low"], wide["high"])
+    alone = irtbench.paired_bootstrap(wide["low"], wide["high"])
     row = pairs.loc[("low", "high")]
     assert row["accuracy_difference"] == pytest.approx(alone.difference)
     assert row["accuracy_p"] == pytest.approx(alone.p)
@@ -72,9 +66,9 @@ def test_answers_are_graded_by_the_bank_and_runs_repeat(folder: Path, tmp_path: 
 
 
 def test_of_many_systems_a_screenful_is_shown_and_all_is_written(folder: Path, tmp_path: Path) -> None:
-    items = load_bank(folder / "bank.json").scales[0].items
+    items = irtbench.load_bank(folder / "bank.json").scales[0].items
     rng = np.random.default_rng(2)
-    drawn = simulate_responses(np.linspace(-2, 2, 40), items, rng=rng)
+    drawn = irtbench.simulate_responses(np.linspace(-2, 2, 40), items, rng=rng)
     drawn.to_long().to_csv(tmp_path / "many.csv", index=False)
     done = run(f"compare {tmp_path}/many.csv --bank {folder}/bank.json -o {tmp_path}/out")
     assert len(pd.read_csv(tmp_path / "out" / "comparison.csv")) == 780

@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import refused, run
 from irtbench.bank.bank import ItemBank, save_bank
-from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
-from irtbench.data.readers.item_table import read_items
-from irtbench.models.item_parameters import ItemParameters
 
 # --- power
 
@@ -76,8 +74,8 @@ def test_types_that_overlap_are_named_and_items_can_be_chosen(study: Path) -> No
 
 
 def test_a_bank_adds_difficulty_and_discrimination_by_type(study: Path) -> None:
-    parameters = ItemParameters.from_difficulty([1.0, 2.0, 1.5], [-1.0, 0.0, 2.0], item_ids=["i0", "i3", "i1"])
-    save_bank(ItemBank((Scale("all", parameters, ItemTable.plain(parameters.item_ids)),)), study / "bank.json")
+    parameters = irtbench.ItemParameters.from_difficulty([1.0, 2.0, 1.5], [-1.0, 0.0, 2.0], item_ids=["i0", "i3", "i1"])
+    save_bank(ItemBank((irtbench.Scale("all", parameters, ItemTable.plain(parameters.item_ids)),)), study / "bank.json")
     found = run(f"{BREAKDOWN} --bank bank.json --json", cwd=study).json
     mean = {(row["figure"], row["type"]): row["mean"] for row in found["parameters"]}
     assert mean["difficulty", "x"] == pytest.approx(-0.5)  # i0 and i3
@@ -276,7 +274,7 @@ def test_it_writes_a_table_that_a_study_can_use(tmp_path: Path) -> None:
     assert table[list(given)].equals(given)
     assert table.loc[table["suspect"] == 1, "item_id"].tolist() == found["suspect"]
     assert table["suspect"][:42].mean() > 0.9
-    assert read_items(out / "artifacts.csv", where={"suspect": "0"}).n_items == 60 - found["n_suspect"]
+    assert irtbench.read_items(out / "artifacts.csv", where={"suspect": "0"}).n_items == 60 - found["n_suspect"]
     # run on its own output it replaces its columns
     run("evaluate artifacts out/artifacts.csv --repeats 1 -o again --quiet", cwd=tmp_path)
     assert (tmp_path / "again" / "artifacts.csv").read_text() == (out / "artifacts.csv").read_text()

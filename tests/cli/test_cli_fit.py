@@ -14,8 +14,6 @@ import torch
 import irtbench
 from builders.command_line import refused, run
 from builders.pretended_device import pretended_gpu
-from irtbench.data.input_error import InputError
-from irtbench.data.readers.item_table import read_testlets
 
 
 def read(folder: Path, name: str = "items") -> pd.DataFrame:
@@ -335,8 +333,8 @@ def test_twins_are_testlets_of_two_and_their_slopes_equal(passages: Path, tmp_pa
 )
 def test_tables_that_say_no_testlet_of_each_item(text: str, saying: str, tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text(text)
-    with pytest.raises(InputError, match=saying):
-        read_testlets(tmp_path / "items.csv", "set")
+    with pytest.raises(irtbench.InputError, match=saying):
+        irtbench.read_testlets(tmp_path / "items.csv", "set")
 
 
 # --- device

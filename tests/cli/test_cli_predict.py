@@ -6,13 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import run
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.prediction import learn_correction, predict_accuracy
 
 COLUMNS = [
@@ -29,9 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scales, parts = [], []
     for name, n in (("verbs", 30), ("nouns", 20)):
         ids = [f"{name}{k}" for k in range(n)]
-        items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, n), rng.normal(size=n), item_ids=ids)
+        items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, n), rng.normal(size=n), item_ids=ids)
         scales.append(Scale(name, items, ItemTable(tuple(ids), ("yes",) * n, *[(None,) * n] * 3, (False,) * n)))  # type: ignore[call-arg]
-        parts.append(simulate_responses(rng.normal(size=62), items, rng=rng).to_long())
+        parts.append(irtbench.simulate_responses(rng.normal(size=62), items, rng=rng).to_long())
     save_bank(ItemBank(tuple(scales)), folder / "bank.json")
     whole = pd.concat(parts)
     new = whole["respondent_id"].isin(["r1", "r2"])

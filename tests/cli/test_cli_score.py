@@ -8,14 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import refused, run
-from irtbench.bank.bank import ItemBank, load_bank, save_bank
 from irtbench.bank.norms import Norms
-from irtbench.bank.scale import Scale
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.scores import ScoringSettings, score_responses
 
 
@@ -27,14 +22,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scales, parts = [], []
     for name in ("verbs", "nouns"):
         ids = [f"{name}{k}" for k in range(30)]
-        items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, 30), rng.normal(size=30), item_ids=ids)
+        items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.3, 0.3, 30), rng.normal(size=30), item_ids=ids)
         items = replace(items, covariance=np.broadcast_to(np.diag([0.02, 0.02, 0.0]), (30, 3, 3)))
-        details = replace(ItemTable.plain(ids), key=("yes",) * 30)
+        details = replace(irtbench.ItemTable.plain(ids), key=("yes",) * 30)
         people = rng.normal(size=400)
         norms = Norms(people, None, np.full(400, 0.3), {"language": tuple(np.where(people > 0, "en", "de").tolist())})
-        scales.append(Scale(name, items, details, norms))
-        parts.append(simulate_responses([1.0, -0.5], items, rng=rng, respondent_ids=["able", "other"]))
-    save_bank(ItemBank(tuple(scales)), folder / "bank.json")
+        scales.append(irtbench.Scale(name, items, details, norms))
+        parts.append(irtbench.simulate_responses([1.0, -0.5], items, rng=rng, respondent_ids=["able", "other"]))
+    irtbench.save_bank(irtbench.ItemBank(tuple(scales)), folder / "bank.json")
     long = pd.concat([part.to_long() for part in parts])
     long.to_csv(folder / "responses.csv", index=False)
     long["answer"] = np.where(long["response"] == 1, "yes", "no")
@@ -43,8 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def expected(folder: Path, **settings: object) -> pd.DataFrame:
-    graded = ResponseMatrix.from_long(pd.read_csv(folder / "responses.csv"))
-    return score_responses(load_bank(folder / "bank.json"), graded, ScoringSettings(**settings))  # type: ignore[arg-type]
+    graded = irtbench.ResponseMatrix.from_long(pd.read_csv(folder / "responses.csv"))
+    return score_responses(irtbench.load_bank(folder / "bank.json"), graded, ScoringSettings(**settings))  # type: ignore[arg-type]
 
 
 def test_files_by_their_suffix_hold_the_same_scores(folder: Path, tmp_path: Path) -> None:
@@ -115,7 +110,7 @@ def test_a_large_parquet_file_goes_part_by_part(
 ) -> None:
     table = pd.read_csv(folder / "responses.csv")
     if layout == "wide":
-        table = ResponseMatrix.from_long(table).table().rename(columns={"respondent_id": "who"})
+        table = irtbench.ResponseMatrix.from_long(table).table().rename(columns={"respondent_id": "who"})
     table.to_parquet(tmp_path / "r.parquet", index=False)
     line = f"score {folder}/bank.json {tmp_path}/r.parquet -o {tmp_path}/"
     assert "respondents scored" not in run(f"{line}whole.{target}").out

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import run
 from irtbench.bank.bank import ItemBank, save_bank
-from irtbench.bank.scale import Scale
 from irtbench.data.items import ItemTable
-from irtbench.models.parameter_table import read_parameters
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +23,8 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def bank(simulated: Path, tmp_path: Path) -> Path:
     """The true items; those of a simulation have no errors."""
-    items = read_parameters(simulated / "items.csv")
-    save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
+    items = irtbench.read_parameters(simulated / "items.csv")
+    save_bank(ItemBank((irtbench.Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
     return tmp_path / "bank.json"
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import run
 from builders.simulated import simulated
 from builders.valid_inputs import write_valid_inputs
-from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.data.responses import ResponseMatrix
 
 N = 30
 COMMANDS = {
@@ -32,7 +31,7 @@ COMMANDS = {
 }
 
 
-def lm_eval_samples(responses: ResponseMatrix, row: int, path: Path) -> None:
+def lm_eval_samples(responses: irtbench.ResponseMatrix, row: int, path: Path) -> None:
     """Samples of lm-evaluation-harness under two filters."""
     lines = []
     for k, (item, right) in enumerate(zip(responses.item_ids, responses.values[row], strict=True)):
@@ -63,12 +62,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         frame = pd.read_csv(folder / table, keep_default_na=False)
         frame.replace(names).to_csv(folder / table, index=False)
     scales = []
-    for scale in load_bank(folder / "bank.json").scales:
+    for scale in irtbench.load_bank(folder / "bank.json").scales:
         ids = tuple(names[item] for item in scale.items.item_ids)
         items, details = replace(scale.items, item_ids=ids), replace(scale.details, item_ids=ids)
         scales.append(replace(scale, items=items, details=details))
     (folder / "bank.json").unlink()
-    save_bank(ItemBank(tuple(scales)), folder / "bank.json")
+    irtbench.save_bank(irtbench.ItemBank(tuple(scales)), folder / "bank.json")
     return folder
 
 

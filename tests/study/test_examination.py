@@ -7,17 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import run
 from builders.simulated import simulated
-from irtbench.config import read_study
-from irtbench.data.grading import GradingSettings
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.readers import LongTable, read_responses
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.study.examination import Examination, Shape, advise, choose_prior, examine
-from irtbench.study.findings import Finding
 
 N, M = 120, 12
 LABELS = ("no", "perhaps", "yes")
@@ -44,8 +38,8 @@ def answers() -> pd.DataFrame:
     return frame
 
 
-def items() -> ItemTable:
-    return replace(ItemTable.plain([f"item{k + 1}" for k in range(M)]), key=tuple(KEYS))
+def items() -> irtbench.ItemTable:
+    return replace(irtbench.ItemTable.plain([f"item{k + 1}" for k in range(M)]), key=tuple(KEYS))
 
 
 def codes(found: Examination) -> set[str]:
@@ -151,7 +145,7 @@ def test_items_that_the_table_lacks_or_has_too_many_or_without_key() -> None:
     known = items()
     lacking = known.select(known.item_ids[1:])
     assert examine(table(answers()), items=lacking).finding("unknown_items").examples == ("item1",)  # type: ignore[union-attr]
-    more = ItemTable.plain([*known.item_ids, "new"])
+    more = irtbench.ItemTable.plain([*known.item_ids, "new"])
     found = examine(table(answers()), items=replace(more, key=(None, *KEYS[1:], "no")))
     assert found.finding("unasked_items").examples == ("new",)  # type: ignore[union-attr]
     assert found.finding("no_keys").examples == ("item1",)  # type: ignore[union-attr]
@@ -262,7 +256,7 @@ def test_raw_answers_in_a_data_frame_are_graded_by_a_frame_of_keys() -> None:
     keys = pd.DataFrame({"key": KEYS}, index=[f"item{k + 1}" for k in range(M)])
     wide = answers().pivot(index="respondent_id", columns="item_id", values="answer")
     for given in (answers(), wide, answers().assign(answer=lambda long: long["answer"].str.upper())):
-        found = examine(given, items=keys, grading=GradingSettings(normalise=("casefold",)))
+        found = examine(given, items=keys, grading=irtbench.GradingSettings(normalise=("casefold",)))
         assert found.findings == expected.findings == ()
         assert found.summary.content == "answer"
         assert found.table().empty
@@ -272,13 +266,13 @@ def test_a_text_among_responses_is_named() -> None:
     frame = clean().astype({"response": object})
     frame.loc[1, "response"] = "right"
     named = f"respondent {frame['respondent_id'][1]}, item {frame['item_id'][1]}: expected a number .* got 'right'"
-    with pytest.raises(InputError, match=named):
+    with pytest.raises(irtbench.InputError, match=named):
         examine(frame)
 
 
 def test_every_trial_is_looked_at() -> None:
-    items = ItemParameters.from_difficulty(np.ones(4), [-1.0, 0.0, 0.5, 1.0])
-    responses = simulate_responses(np.linspace(-2, 2, 60), items, rng=np.random.default_rng(3), trials=5)
+    items = irtbench.ItemParameters.from_difficulty(np.ones(4), [-1.0, 0.0, 0.5, 1.0])
+    responses = irtbench.simulate_responses(np.linspace(-2, 2, 60), items, rng=np.random.default_rng(3), trials=5)
     for given in (responses, responses.to_long()):
         found = examine(given)
         assert found.summary.n_responses == 60 * 4 * 5
@@ -292,7 +286,7 @@ def test_a_column_named_unlike_the_items_is_named(tmp_path: Path) -> None:
     names = [*(f"q{j}" for j in range(6)), "left"]
     wide = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (30, 7)), columns=names).rename_axis("who")
 
-    def odd(columns: list[str]) -> Finding | None:
+    def odd(columns: list[str]) -> irtbench.Finding | None:
         wide[columns].to_csv(tmp_path / "wide.csv")
         return examine(read_responses(tmp_path / "wide.csv")).finding("odd_names")
 
@@ -327,7 +321,7 @@ def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
         tmp_path / "grades.csv", index=False
     )
     run("init grades.csv --yes -o study.toml", cwd=tmp_path)
-    assert read_study(tmp_path / "study.toml").grades == "grm"
+    assert irtbench.read_study(tmp_path / "study.toml").grades == "grm"
     words = scores.map(["poor", "fair", "good", "great"].__getitem__)
     words.iloc[::3, 1:] = None
     words.to_csv(tmp_path / "words.csv.gz")
@@ -336,5 +330,5 @@ def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
     assert (found["n_responses"], found["prior"]) == (220, "hierarchical")
     assert "40 responses to the median item" in found["prior_reason"]
     run(f"init {given} --yes -o words.toml", cwd=tmp_path)
-    study = read_study(tmp_path / "words.toml")
+    study = irtbench.read_study(tmp_path / "words.toml")
     assert (study.grades, study.data.levels) == ("grm", ("poor", "fair", "good", "great"))

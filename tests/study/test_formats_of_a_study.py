@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.simulated import simulated
-from irtbench.config import read_study
-from irtbench.data.input_error import InputError
 from irtbench.data.place import file_hash
 from irtbench.study.study_data import read_data
 from irtbench.study.systems import read_systems
@@ -41,7 +40,7 @@ def study(folder: Path, data: str) -> Path:
 
 def test_a_folder_of_logs_is_a_study(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs", range(N))
-    settings = read_study(
+    settings = irtbench.read_study(
         study(tmp_path, 'answers = "runs"\nformat = "lm-eval"\ncontent = "responses"\nmetric = ["acc"]')
     )
     data = read_data(settings)
@@ -55,10 +54,10 @@ def test_a_folder_of_logs_is_a_study(tmp_path: Path) -> None:
 
 def test_a_choice_that_is_not_made_is_an_error(tmp_path: Path) -> None:
     write_runs(tmp_path / "runs", range(N))
-    with pytest.raises(InputError, match=r"several .*acc_norm.*--metric"):
-        read_data(read_study(study(tmp_path, 'answers = "runs"\ncontent = "responses"')))
-    with pytest.raises(InputError, match=r"data.format: expected 'auto', 'long', .*'py-irt' but got 'excel'"):
-        read_study(study(tmp_path, 'answers = "runs"\nformat = "excel"'))
+    with pytest.raises(irtbench.InputError, match=r"several .*acc_norm.*--metric"):
+        read_data(irtbench.read_study(study(tmp_path, 'answers = "runs"\ncontent = "responses"')))
+    with pytest.raises(irtbench.InputError, match=r"data.format: expected 'auto', 'long', .*'py-irt' but got 'excel'"):
+        irtbench.read_study(study(tmp_path, 'answers = "runs"\nformat = "excel"'))
 
 
 def test_a_system_may_be_of_another_format_than_the_crowd(tmp_path: Path) -> None:
@@ -68,7 +67,7 @@ def test_a_system_may_be_of_another_format_than_the_crowd(tmp_path: Path) -> Non
     pd.DataFrame(rows, columns=["worker", "task", "label"]).to_csv(tmp_path / "crowd.csv", index=False)
     pd.DataFrame({"item_id": items, "key": "yes"}).to_csv(tmp_path / "items.csv", index=False)
     data = 'answers = "crowd.csv"\nitems = "items.csv"\nmetric = ["acc"]\n[score]\nsystems = ["runs"]'
-    settings = read_study(study(tmp_path, data))
+    settings = irtbench.read_study(study(tmp_path, data))
     read = read_data(settings)
     assert read.responses.n_respondents == N
     ((_, systems),) = read_systems(settings, read.items)
@@ -88,7 +87,7 @@ def test_submissions_that_prolific_does_not_count_are_left_out(tmp_path: Path) -
     )  # fmt: skip
     people.to_csv(tmp_path / "prolific.csv", index=False)
     data = 'answers = "r.csv"\ncontent = "responses"\nrespondents = "prolific.csv"'
-    assert read_data(read_study(study(tmp_path, data))).responses.respondent_ids == names[1:]
-    read = read_data(read_study(study(tmp_path, data + '\n[score]\nnorm_groups = ["Sex"]')))
+    assert read_data(irtbench.read_study(study(tmp_path, data))).responses.respondent_ids == names[1:]
+    read = read_data(irtbench.read_study(study(tmp_path, data + '\n[score]\nnorm_groups = ["Sex"]')))
     assert read.respondents is not None
     assert read.respondents["Sex"].tolist()[1] == "Female"

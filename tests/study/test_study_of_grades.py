@@ -8,14 +8,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
+import irtbench
 from builders.command_line import refused, run
-from irtbench.bank.bank import load_bank
-from irtbench.config import read_study
-from irtbench.estimation.fit_categories import fit_categories
-from irtbench.models.category_parameters import CategoryParameters
-from irtbench.scoring.scores import score_responses
-from irtbench.study.results import Study
-from irtbench.study.run import run_study
 
 LEVELS = ["poor", "fair", "good", "great"]
 N, N_ITEMS, N_CLICKERS = 300, 16, 12
@@ -65,21 +59,21 @@ def test_clickers_are_unlike_the_model_and_nearly_nobody_else(folder: Path) -> N
     assert [*effect["stage"]] == ["before", "after"]
     assert effect.loc[0, "n_responses"] == N * (N_ITEMS + 3)
     kept = given.loc[people.loc[people["kept"], "respondent_id"], [f"q{j:02d}" for j in range(18)]]
-    alone = fit_categories(kept, "grm", prior="weak").table().set_index("item_id")  # as of fewer than 300
+    alone = irtbench.fit_categories(kept, "grm", prior="weak").table().set_index("item_id")  # as of fewer than 300
     items = pd.read_csv(folder / "built/items_effect.csv").set_index("item_id").loc[alone.index]
     np.testing.assert_allclose(items["discrimination_after"], alone["discrimination"], rtol=1e-3)
 
 
 def test_the_bank_is_that_of_a_fit_to_those_kept(folder: Path) -> None:
-    bank = load_bank(folder / "built/bank.json", categories=True)
+    bank = irtbench.load_bank(folder / "built/bank.json", categories=True)
     items, people = bank.scales[0].items, pd.read_csv(folder / "built/respondents.csv")
     given = pd.read_csv(folder / "grades.csv", index_col=0).loc[people.loc[people["kept"], "respondent_id"]]
-    fitted = fit_categories(given[list(items.item_ids)], "grm", levels=LEVELS, prior="weak")
+    fitted = irtbench.fit_categories(given[list(items.item_ids)], "grm", levels=LEVELS, prior="weak")
     assert items.categories is not None
     np.testing.assert_allclose(items.categories.parameters, fitted.parameters, atol=1e-9)
     assert set(items.categories.categories) == {tuple(LEVELS)}
     scores = pd.read_csv(folder / "built/scores.csv").set_index("respondent_id")
-    again = score_responses(bank, given[list(items.item_ids)]).set_index("respondent_id")
+    again = irtbench.score_responses(bank, given[list(items.item_ids)]).set_index("respondent_id")
     np.testing.assert_allclose(scores.loc[again.index, "theta"], again["theta"], atol=1e-9)
     systems = scores[scores["role"] == "system"]
     np.testing.assert_allclose(systems["theta"], again["theta"].iloc[:3], atol=1e-9)
@@ -106,11 +100,11 @@ def test_a_table_of_grades_is_built_without_a_study_file(folder: Path, tmp_path:
     assert {"q16", "q18"} < set(removed.index)  # the flat one of one common slope is dependent on others
     assert {"q00", "q17"} & set(removed.index)
     assert len(removed) <= 4
-    slopes = load_bank(tmp_path / "out/bank.json", categories=True).scales[0].items.discrimination
+    slopes = irtbench.load_bank(tmp_path / "out/bank.json", categories=True).scales[0].items.discrimination
     assert np.ptp(slopes) < 1e-9
 
 
-def study_of(folder: Path, codes: NDArray[np.generic], model: str, more: str = "") -> Study:
+def study_of(folder: Path, codes: NDArray[np.generic], model: str, more: str = "") -> irtbench.Study:
     """Of these grades by a graded model, without pruning."""
     columns = [f"q{j}" for j in range(codes.shape[1])]
     pd.DataFrame(codes, columns=columns).rename_axis("respondent_id").to_csv(folder / "grades.csv")
@@ -118,10 +112,10 @@ def study_of(folder: Path, codes: NDArray[np.generic], model: str, more: str = "
         f'[data]\nanswers = "grades.csv"\ncontent = "responses"\n[model]\nkind = "grm"\n{model}\n'
         f'[scales]\nby = "none"\n{more}\n[pruning]\npreset = "none"\n'
     )
-    return run_study(read_study(folder / "study.toml"))
+    return irtbench.run_study(irtbench.read_study(folder / "study.toml"))
 
 
-def categories_of(study: Study) -> CategoryParameters:
+def categories_of(study: irtbench.Study) -> irtbench.CategoryParameters:
     assert study.bank is not None
     known = study.bank.scales[0].items.categories
     assert known is not None
@@ -142,7 +136,7 @@ def test_a_prior_learnt_from_the_grades_of_few(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
     codes = (1.5 * rng.normal(size=(24, 1, 1)) + rng.logistic(size=(24, 5, 1)) > [-1.0, 1.0]).sum(axis=2)
     study = study_of(tmp_path, codes, 'prior = "hierarchical"')
-    alone = fit_categories(pd.read_csv(tmp_path / "grades.csv", index_col=0), "grm", prior="hierarchical")
+    alone = irtbench.fit_categories(pd.read_csv(tmp_path / "grades.csv", index_col=0), "grm", prior="hierarchical")
     np.testing.assert_allclose(categories_of(study).parameters, alone.items.parameters, atol=1e-9)
 
 
