@@ -68,6 +68,10 @@ def test_trials_stay_as_they_are_or_are_reduced_as_asked(match: Path, tmp_path: 
     assert pd.read_csv(out)["response"].tolist() == [0, 1]
     run(f"convert {match} -o {out} --trials mean --threshold 0.5")
     assert pd.read_csv(out)["response"].tolist() == [1, 1]
+    run(f"convert {match} -o {tmp_path}/counts.csv --trials count")
+    run(f"convert {tmp_path}/counts.csv -o {out}")
+    counts = "respondent_id,item_id,n_correct,n_trials\ngpt,t/a,1,2\ngpt,t/b,1,1\n"
+    assert (tmp_path / "counts.csv").read_text() == out.read_text() == counts
 
 
 def test_what_was_left_out_is_counted_and_printed(tmp_path: Path) -> None:

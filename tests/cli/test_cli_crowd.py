@@ -82,16 +82,16 @@ def crowd(tmp_path: Path) -> Path:
         for r in range(6)
     ]
     pd.DataFrame(rows).to_csv(tmp_path / "answers.csv", index=False)
-    items = pd.DataFrame({"item_id": [f"i{i}" for i in range(8)], "key": ["n"] + ["y"] * 7})
+    items = pd.DataFrame({"item_id": [f"i{i}" for i in range(8)], "key": ["n"] + ["y"] * 7, "kind": ["u", "v"] * 4})
     items.to_csv(tmp_path / "items.csv", index=False)
     return tmp_path
 
 
 def test_tables_by_item_and_respondent_are_written_with_the_figures(crowd: Path) -> None:
-    line, out = "crowd agree answers.csv --items items.csv", crowd / "out"
+    line, out = "crowd agree answers.csv --items items.csv --item-column label=kind", crowd / "out"
     found = run(f"{line} -o out --json", cwd=crowd).json
     assert json.loads((out / "agreement.json").read_text()) == found
-    assert found["contradicts_key"] == ["i0"]
+    assert (found["contradicts_key"], set(found["by_label"])) == (["i0"], {"u", "v"})
     by_item = pd.read_csv(out / "item_agreement.csv").set_index("item_id")
     assert by_item.loc["i0", ["plurality", "key", "gold", "gold_probability"]].tolist() == ["y", "n", "y", 1]
     assert by_item["contradicts_key"].sum() == 1

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.data.items import ItemTable
 
@@ -111,11 +111,6 @@ def test_it_writes_tables_a_json_and_a_figure(twins: Path) -> None:
     assert found["annotations"]["fleiss_kappa"] == pytest.approx(1 / 3)
 
 
-def test_a_switched_response_without_its_original_is_named_in_one_line(twins: Path) -> None:
-    (twins / "r.csv").write_text("respondent_id,item_id,response\nm,A,1\nm,b,1\n")
-    refused(CONSISTENCY, saying="no response to the original of A", cwd=twins)
-
-
 # --- calibration
 
 COLUMNS = ["system", "bin", "n", "mean_predicted", "observed_share", "lower", "upper", "overconfidence"]
@@ -165,36 +160,6 @@ def test_classes_count_one_against_the_rest(tmp_path: Path) -> None:
     assert found["brier"] == pytest.approx(2.14 / 9)
 
 
-TWO = "s,i,probability,label\nx,1,.5,1\nx,2,.5,0\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "saying"),
-    [
-        ("probability,label\n1.5,1\n", "", "row 1 ... expected a probability in [0, 1] but got '1.5'"),
-        ("probability,label\n,1\n", "", "row 1 ... column probability"),
-        ("probability,label\nhigh,1\n", "", "'high'"),
-        ("probability,label\n.5,2\n", "", "row 1 ... expected the label 1 or 0 but got '2'"),
-        ("probability,label\n.5,\n", "", "row 1 ... expected the label"),
-        ("p,label\n.5,1\n", "", "column 'probability' missing"),
-        ("probability,label\n.5,1\n", "--level 2", "level must be between 0 and 1"),
-        ("probability,label\n.5,1\n", "--paired", "expected --by"),
-        ("a,b,label\n.5,.4,a\n", "--class a=a --class b=b", "sum to 0.9"),
-        ("a,b,label\n.5,.5,c\n", "--class a=a --class b=b", "expected one of a, b but got 'c'"),
-        ("s,i,probability,label\nx,1,.5,1\nx,1,.5,1\n", "--by s --item i", "1 is repeated"),
-        (f"{TWO}y,1,.5,1\ny,3,.5,1\n", "--by s --item i --paired", "item 2, 3 is there for one of two"),
-        (f"{TWO}y,1,.5,1\ny,2,.5,1\n", "--by s --item i --paired", "disagree on what happened at item 2"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_what_is_wrong_is_refused_and_nothing_is_written(
-    tmp_path: Path, content: str, options: str, saying: str
-) -> None:
-    (tmp_path / "p.csv").write_text(content)
-    refused(f"evaluate calibration p.csv {options} -o out", saying=saying, cwd=tmp_path)
-    assert [file.name for file in tmp_path.iterdir()] == ["p.csv"]
-
-
 # --- human bound
 
 
@@ -233,21 +198,6 @@ def test_a_filter_that_keeps_nothing_is_a_result(votes: Path) -> None:
     pd.read_csv(votes / "votes.csv")[["respondent_id", "q550", "q551"]].to_csv(votes / "hard.csv", index=False)
     found = run("evaluate human-bound hard.csv -o out --json", cwd=votes).json
     assert (found["n_kept"], found["human_accuracy"]["items kept"]["accuracy"]) == (0, None)
-
-
-@pytest.mark.parametrize(
-    ("content", "saying"),
-    [
-        ("system,seed\nm,1\n", "column 'accuracy' missing"),
-        ("system,seed,accuracy\nm,1,high\n", "'high'"),
-        ("system,seed,accuracy\nm,1,\n", "it is missing"),
-        ("system,seed,accuracy\nm,1,.5\nm,1,.6\n", "row 2 ... two runs with this seed"),
-    ],
-)
-def test_wrong_runs_are_refused(votes: Path, content: str, saying: str) -> None:
-    (votes / "runs.csv").write_text(content)
-    refused("evaluate human-bound votes.csv --runs runs.csv -o out", saying=saying, cwd=votes)
-    assert not (votes / "out").exists()
 
 
 # --- artifacts

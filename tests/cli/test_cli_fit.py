@@ -322,21 +322,6 @@ def test_twins_are_testlets_of_two_and_their_slopes_equal(passages: Path, tmp_pa
     np.testing.assert_allclose(slopes[0:8:2], slopes[1:8:2])
 
 
-@pytest.mark.parametrize(
-    ("text", "saying"),
-    [
-        ("item_id,set\na,1\na,2\n", "item a has both 1 and 2; expected one"),
-        ("item_id,set\na,\nb,\n", "no item has a testlet"),
-        ("item_id,set\n,1\n", "item_id"),
-        ("item_id,other\na,1\n", "set"),
-    ],
-)
-def test_tables_that_say_no_testlet_of_each_item(text: str, saying: str, tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text(text)
-    with pytest.raises(irtbench.InputError, match=saying):
-        irtbench.read_testlets(tmp_path / "items.csv", "set")
-
-
 # --- device
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import refused, run
+from builders.command_line import run
 from irtbench.models.curves import simulate_responses
 
 STUDY = """[data]
@@ -55,17 +55,3 @@ def test_a_wish_that_cannot_be_met_leaves_the_rest(folder: Path) -> None:
     assert "no form: no form of the bank's 12 items meets all wishes; this has to give way: length 40" in done.err
     assert (folder / "long" / "bank.json").exists()
     assert not (folder / "long" / "form.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("lenght = 4", "forms.lenght: unknown key; expected one of length, se"),
-        ("length = 4\nse = .3", "forms: expected one of length, se, reliability but got length and se"),
-        ("length = 4.5", "forms.length: expected a whole number but got 4.5"),
-        ('length = 4\nlimits = [{ column = "topic" }]', "forms.limits.0.value: missing"),
-    ],
-)
-def test_a_wrong_key_is_named(folder: Path, text: str, said: str) -> None:
-    (folder / "wrong.toml").write_text(f"{STUDY}{text.replace('= .', '= 0.')}\n")
-    refused(f"build {folder}/wrong.toml -o {folder}/wrong", saying=said)

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import irtbench
-from builders.command_line import refused, run
+from builders.command_line import run
 
 LEVELS = ["poor", "fair", "good", "great"]
 N, N_ITEMS, N_CLICKERS = 300, 16, 12
@@ -138,22 +138,3 @@ def test_a_prior_learnt_from_the_grades_of_few(tmp_path: Path) -> None:
     study = study_of(tmp_path, codes, 'prior = "hierarchical"')
     alone = irtbench.fit_categories(pd.read_csv(tmp_path / "grades.csv", index_col=0), "grm", prior="hierarchical")
     np.testing.assert_allclose(categories_of(study).parameters, alone.items.parameters, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("tables", "words"),
-    [
-        ('[model]\nkind = "nominal"', "model.kind"),
-        ('[model]\nkind = "grm"\nguessing = 0.2', "model"),
-        ('[model]\nkind = "pcm"\nprior = "hierarchical"', "model.prior"),
-        ('[model]\nkind = "grm"\n[pruning]\npreset = "lalor2016"', "compare_factors"),
-        ('[model]\nkind = "grm"\n[screening]\nchance_level = 0.25', "chance_level"),
-        ("", "data.levels"),
-    ],
-)
-def test_what_grades_do_not_go_with_is_refused(folder: Path, tmp_path: Path, tables: str, words: str) -> None:
-    study = tmp_path / "study.toml"
-    study.write_text(
-        f'[data]\nanswers = "{folder / "grades.csv"}"\ncontent = "responses"\nlevels = ["poor", "fair"]\n{tables}\n'
-    )
-    refused("build", study, "-o", tmp_path / "out", saying=words)
