@@ -12,7 +12,6 @@ import irtbench
 from builders.command_line import refused, run
 from irtbench.cli.items import FILES
 from irtbench.cli.main import BY_CTRL_C
-from irtbench.study.item_analysis import refits_of
 
 
 @pytest.fixture(scope="module")
@@ -172,17 +171,3 @@ def test_of_a_table_too_large_for_memory_a_stated_sample_is_analysed(
     figures = json.loads((tmp_path / "d" / "global_fit.json").read_text())
     assert (figures.pop("sampled_from"), figures.pop("sample_seed")) == (1500, 3)
     assert figures == json.loads((tmp_path / "some" / "global_fit.json").read_text())
-
-
-@pytest.mark.parametrize(
-    ("models", "words"),
-    [
-        (["rasch", "rasch", "2pl"], "of several models"),
-        (["2pl", "2pl", "3pl"], "of several models"),
-        (["fixed", "2pl", "2pl"], "fitted with anchors"),
-    ],
-)
-def test_samples_are_not_refitted_where_one_fit_does_not_estimate_the_items(models: list[str], words: str) -> None:
-    table = pd.DataFrame({"item_id": ["a", "b", "c"], "model": models, "discrimination": 1.0, "difficulty": 0.0})
-    with pytest.raises(irtbench.InputError, match=words):
-        refits_of(irtbench.as_parameters(table), None, 1)

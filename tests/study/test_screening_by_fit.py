@@ -46,19 +46,23 @@ def crowd() -> tuple[irtbench.ResponseMatrix, irtbench.ItemTable, pd.DataFrame, 
         }
     )
     label = ("u",) * HALF + ("v",) * HALF
-    nothing = (None,) * (2 * HALF)
-    known = irtbench.ItemTable(items.item_ids, ("a",) * (2 * HALF), label, nothing, nothing, (False,) * (2 * HALF))
+    known = replace(irtbench.ItemTable.plain(items.item_ids), key=("a",) * (2 * HALF), label=label)
     return responses, known, table, items
 
 
-def test_guessers_are_unlike_the_model_and_others_are_not(crowd) -> None:
+@pytest.fixture(scope="module")
+def screened(crowd) -> irtbench.Screening:
     responses, known, _, _ = crowd
-    screening = irtbench.screen(responses, known, irtbench.ScreeningSettings(person_fit_p=0.01))
-    found = screen_by_fit(screening, responses, known.scales(), KEEP_ERRORS_OUT, seed=0)
-    removed = ~found.kept
+    screening = irtbench.screen(responses, known, person_fit_p=0.01)
+    return screen_by_fit(screening, responses, known.scales(), KEEP_ERRORS_OUT, seed=0)
+
+
+def test_guessers_are_unlike_the_model_and_others_are_not(crowd, screened: irtbench.Screening) -> None:
+    responses, known, _, _ = crowd
+    removed = ~screened.kept
     assert removed[-N_GUESSERS:].mean() > 0.4
     assert removed[2:-N_GUESSERS].mean() < 0.03
-    assert set(found.reason) == {"", "unlike the model"}
+    assert set(screened.reason) == {"", "unlike the model"}
     # without the rule nothing is fitted
     plain = irtbench.screen(responses, known)
     assert screen_by_fit(plain, responses, known.scales(), KEEP_ERRORS_OUT, seed=0) is plain
@@ -82,14 +86,12 @@ def away_from(items: irtbench.ItemParameters, found: ScreeningEffect) -> list[fl
     return [float(np.abs(by_item[f"difficulty_{stage}"] - items.difficulty).median()) for stage in ("before", "after")]
 
 
-def test_screening_brings_items_nearer_to_the_truth(crowd) -> None:
+def test_screening_brings_items_nearer_to_the_truth(crowd, screened: irtbench.Screening) -> None:
     responses, known, table, items = crowd
-    screening = irtbench.screen(responses, known, irtbench.ScreeningSettings(person_fit_p=0.01))
-    screening = screen_by_fit(screening, responses, known.scales(), KEEP_ERRORS_OUT, seed=0)
-    found = screening_effect(screening, responses, known, known.scales(), irtbench.FitSettings(), answers=table, seed=0)
+    found = screening_effect(screened, responses, known, known.scales(), irtbench.FitSettings(), answers=table, seed=0)
     scales = found.scales.set_index(["scale", "stage"])
     assert list(scales.index) == [(s, stage) for stage in ("before", "after") for s in ("u", "v", "all")]
-    assert scales.loc["all", "n_respondents"].tolist() == [N, screening.kept.sum()]
+    assert scales.loc["all", "n_respondents"].tolist() == [N, screened.kept.sum()]
     assert scales.loc[("all", "after"), "proportion_correct"] > scales.loc[("all", "before"), "proportion_correct"]
     assert scales.loc[("u", "after"), "reliability"] > 0.7
     assert np.isnan(scales.loc[("all", "after"), "reliability"])
