@@ -112,18 +112,6 @@ def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, 
             np.testing.assert_allclose(pd.read_csv(tmp_path / "new.csv")[name], own[name], atol=within)
 
 
-def test_partial_credit_next_to_items_of_a_bank(grades: Path, tmp_path: Path) -> None:
-    scores = pd.read_csv(grades / "scores.csv")
-    scores[scores["item_id"].isin(["p0", "p1", "p2"])].to_csv(tmp_path / "known.csv", index=False)
-    run("fit known.csv --model pcm -o known", cwd=tmp_path)
-    run(f"fit {grades}/scores.csv --model pcm --anchors known/bank.json -o out", cwd=tmp_path)
-    known, items = (pd.read_csv(tmp_path / name / "items.csv").set_index("item_id") for name in ("known", "out"))
-    np.testing.assert_allclose(items.loc[known.index, "step_2"], known["step_2"], atol=1e-9)
-    assert (items["discrimination"] == 1).all()
-    assert json.loads((tmp_path / "out" / "fit.json").read_text())["n_parameters"] == 3 * 2 + 2
-    assert (items["se_step_1"] > 0).all()
-
-
 @pytest.mark.parametrize("name", ["science_grm", "science_gpcm", "sim_mixed_prior"])
 def test_pairs_and_mean_squares_are_those_of_mirt(reference: Path, tmp_path: Path, name: str) -> None:
     root = reference / "graded"

@@ -28,9 +28,6 @@ def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
     assert lines[3].startswith("error     3 pairs of respondent and item come more than once")
     assert any(line.startswith("fit             no  first: repeated pairs") for line in lines)
     assert len(lines) < 24
-
-
-def test_the_help_says_when_the_status_is_1() -> None:
     assert "The status is 1 where one is an error" in " ".join(run("doctor --help").out.split())
 
 

@@ -114,12 +114,3 @@ def test_a_list_of_figures_removes_nothing_else(tmp_path: Path) -> None:
     (folder / "figures.json").write_text(json.dumps([{"name": "../kept"}, {"name": 3}]))
     run("evaluate", "power", "-n", "100", "--figures", folder, "-q")
     assert (tmp_path / "kept.svg").read_text() == "mine"
-
-
-def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(f"items show -o {out} --figures bank.json -q", cwd=inputs)
-    names = ["items.csv", "score_table.csv", "test_information.csv", "test_information.svg", "wright_map.svg"]
-    assert sorted(path.name for path in out.iterdir()) == names
-    run(f"items show bank.json -o {out} -q", cwd=inputs)
-    assert sorted(path.name for path in out.iterdir()) == names[:3]

@@ -13,7 +13,6 @@ import torch
 
 import irtbench
 from builders.command_line import refused, run
-from builders.pretended_device import pretended_gpu
 
 
 def read(folder: Path, name: str = "items") -> pd.DataFrame:
@@ -323,16 +322,6 @@ def test_twins_are_testlets_of_two_and_their_slopes_equal(passages: Path, tmp_pa
 
 
 # --- device
-
-
-def test_the_tables_are_the_same_on_another_device(responses: Path, tmp_path: Path) -> None:
-    run(f"fit {responses} --device cpu -o {tmp_path}/here")
-    with pretended_gpu() as wanted:
-        run(f"fit {responses} --device cuda -o {tmp_path}/there")
-    assert set(wanted) == {"cuda"}
-    for name in ("items", "scores"):
-        here, there = (read(tmp_path / place, name) for place in ("here", "there"))
-        pd.testing.assert_frame_equal(there, here, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -89,8 +89,17 @@ def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatc
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
     monkeypatch.setattr(response_blocks, "ROWS", 31)
     monkeypatch.setattr("irtbench.cli.options.Reading.response_matrix", lambda *_: pytest.fail("read whole"))
-    found = fit(place, tmp_path / "large", *words)
+    if layout == "long":
+        memory, address = fsspec.filesystem("memory"), "memory://studies/two"
+        for file in place.iterdir():
+            memory.pipe(f"/studies/two/{file.name}", file.read_bytes())
+        saying = f"{address}: --posterior goes with a table on this machine"
+        refused(f"fit {address} -o {tmp_path}/no --posterior normal --prior weak", saying=saying)
+        monkeypatch.setattr(large, "MOST_FIELDS", 10**9)  # an address is read so whatever its size
+    found = fit(address if layout == "long" else place, tmp_path / "large", *words)
     assert_same_results(tmp_path / "large", tmp_path / "memory")
+    if layout == "long":
+        assert list(load_bank(tmp_path / "large" / "bank.json").scales[0].provenance["data"]) == [address]
     if layout == "grades":
         assert found["items_left_out"] == [{"item_id": "q2", "reason": "one_category"}]
         assert found["respondents_left_out"] == ["r007"]
@@ -99,19 +108,12 @@ def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatc
     assert left_out == (["r201", "r6"] if layout == "wide" else ["r6"])  # a long table says nothing of r201
 
 
-def test_scores_as_parquet_or_not_at_all(everything_is_large: None, tmp_path: Path) -> None:
-    place = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in")
-    fit(place, tmp_path / "out", "--scores", "parquet")
-    assert len(pd.read_parquet(tmp_path / "out" / "scores.parquet")) == 120
-    fit(place, tmp_path / "out", "--scores", "none")
-    assert sorted(os.listdir(tmp_path / "out")) == ["bank.json", "fit.json", "items.csv"]
-
-
 def test_a_cache_is_kept_used_again_and_removed(
     everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, cache = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in"), tmp_path / "cache"
-    first = fit(place, tmp_path / "a", "--cache", cache)
+    first = fit(place, tmp_path / "a", "--cache", cache, "--scores", "parquet")
+    assert len(pd.read_parquet(tmp_path / "a" / "scores.parquet")) == 120
     (folder,) = cache.iterdir()
     with locked(folder, large.RUNNING):
         for options in ((), ("--remove-cache",)):
@@ -119,7 +121,8 @@ def test_a_cache_is_kept_used_again_and_removed(
     assert (folder / RESPONSES).exists()
     with monkeypatch.context() as patch:
         patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read again"))
-        again = fit(place, tmp_path / "b", "--cache", cache, "--remove-cache")
+        again = fit(place, tmp_path / "b", "--cache", cache, "--remove-cache", "--scores", "none")
+    assert sorted(os.listdir(tmp_path / "b")) == ["bank.json", "fit.json", "items.csv"]
     assert again["log_likelihood"] == first["log_likelihood"]
     assert list(cache.iterdir()) == []
     (tmp_path / "file").touch()
@@ -145,22 +148,6 @@ def test_without_a_cache_nothing_is_left(
     assert "row 21, column item2: expected 1, 0 or missing but got 2" in line
     assert not (tmp_path / "failed").exists()
     assert os.listdir(tmp_path / "temporary") == []
-
-
-def test_an_address_is_read_whatever_its_size(tmp_path: Path) -> None:
-    folder = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in")
-    memory = fsspec.filesystem("memory")
-    for file in folder.iterdir():
-        memory.pipe(f"/studies/two/{file.name}", file.read_bytes())
-    fit("memory://studies/two", tmp_path / "out")
-    fit(folder, tmp_path / "memory")
-    assert_same_results(tmp_path / "out", tmp_path / "memory")
-    assert list(load_bank(tmp_path / "out" / "bank.json").scales[0].provenance["data"]) == ["memory://studies/two"]
-    refused(
-        "fit memory://studies/two -o no --posterior normal --prior weak",
-        saying="memory://studies/two: --posterior goes with a table on this machine",
-        cwd=tmp_path,
-    )
 
 
 @pytest.mark.parametrize(

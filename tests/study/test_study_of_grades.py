@@ -12,12 +12,12 @@ import irtbench
 from builders.command_line import run
 
 LEVELS = ["poor", "fair", "good", "great"]
-N, N_ITEMS, N_CLICKERS = 300, 16, 12
+N, N_ITEMS, N_CLICKERS = 200, 16, 12
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """300 people's labels on 19 items: q16 of no slope, q17 much like q00, q18 of one category; twelve clickers."""
+    """200 people's labels on 19 items: q16 of no slope, q17 much like q00, q18 of one category; twelve clickers."""
     folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(11)
     theta, b = rng.normal(size=(N, 1, 1)), np.array([-1.2, 0.0, 1.1]) + rng.normal(0, 0.4, (N_ITEMS, 1))
     codes = (2.2 * (theta - b) + rng.logistic(size=(N, N_ITEMS, 1)) > 0).sum(axis=2)
@@ -134,7 +134,7 @@ def test_categories_that_screening_empties_are_none(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:item fit:RuntimeWarning")
 def test_a_prior_learnt_from_the_grades_of_few(tmp_path: Path) -> None:
     rng = np.random.default_rng(4)
-    codes = (1.5 * rng.normal(size=(24, 1, 1)) + rng.logistic(size=(24, 5, 1)) > [-1.0, 1.0]).sum(axis=2)
+    codes = (1.5 * rng.normal(size=(16, 1, 1)) + rng.logistic(size=(16, 4, 1)) > [-1.0, 1.0]).sum(axis=2)
     study = study_of(tmp_path, codes, 'prior = "hierarchical"')
     alone = irtbench.fit_categories(pd.read_csv(tmp_path / "grades.csv", index_col=0), "grm", prior="hierarchical")
     np.testing.assert_allclose(categories_of(study).parameters, alone.items.parameters, atol=1e-9)
