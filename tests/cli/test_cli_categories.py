@@ -10,21 +10,21 @@ import pytest
 import irtbench
 from builders.command_line import refused, run
 
-LEVELS = ["poor", "fair", "good"]
+LEVELS = ["poor", "fair", "good", "great"]
 
 
 @pytest.fixture(scope="module")
 def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A long table of 300 systems' scores 1, 2, 3 on six prompts, a tenth of them missing, and it in words."""
-    folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(5)
-    theta, steps = rng.normal(size=(300, 1, 1)), np.array([-0.8, 0.6]) + rng.normal(0, 0.5, (6, 1))
-    score = 1 + (1.4 * (theta - steps) + rng.logistic(size=(300, 6, 1)) > 0).sum(axis=2)
-    wide = pd.DataFrame(score, columns=[f"p{k}" for k in range(6)], index=[f"m{k}" for k in range(300)])
-    wide = wide.mask(rng.random(wide.shape) < 0.1)
-    long = wide.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id", value_name="score")
-    long = long.dropna().astype({"score": int})
-    long.to_csv(folder / "scores.csv", index=False)
-    long.assign(score=[LEVELS[k - 1] for k in long["score"]]).to_csv(folder / "labels.csv", index=False)
+    """Four-category scores of 250 systems on 12 prompts, in words too, their bank, and ten systems' scores of half."""
+    folder = tmp_path_factory.mktemp("grades")
+    run(f"simulate -o {folder} --respondents 250 --items 12 --categories 4 --model grm --seed 3 -q")
+    scores = pd.read_csv(folder / "responses.csv")
+    scores.to_csv(folder / "scores.csv", index=False)
+    scores.assign(score=scores["score"].map(dict(enumerate(LEVELS)))).to_csv(folder / "labels.csv", index=False)
+    run("fit scores.csv --model grm -o fit -q", cwd=folder)
+    some = scores[scores["respondent_id"].isin(scores["respondent_id"].unique()[:10])]
+    some.to_csv(folder / "ten.csv", index=False)
+    some[some["item_id"] <= "item06"].to_csv(folder / "half.csv", index=False)
     return folder
 
 
@@ -54,7 +54,7 @@ def test_nominal_items_have_for_mirt_scores_from_0_to_their_last_category(grades
     run(f"fit {grades}/scores.csv --model nominal -o {tmp_path}/fit -q")
     run(f"items show {tmp_path}/fit/bank.json -o {tmp_path}/out --export mirt -q")
     found = pd.read_csv(tmp_path / "out/items_mirt.csv")
-    assert (set(found["ak0"]), set(found["ak2"])) == ({0}, {2})
+    assert (set(found["ak0"]), set(found["ak3"])) == ({0}, {3})
 
 
 def test_models_are_mixed_by_a_table(reference: Path, tmp_path: Path) -> None:
@@ -70,14 +70,14 @@ def test_models_are_mixed_by_a_table(reference: Path, tmp_path: Path) -> None:
 
 def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
     rng = np.random.default_rng(9)
-    z = 1.3 * rng.normal(size=(400, 1)) + 1.2 * rng.normal(size=(400, 2))[:, [0] * 4 + [1] * 4]
-    grades = (z[:, :, None] + rng.logistic(size=(400, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
+    z = 1.3 * rng.normal(size=(250, 1)) + 1.2 * rng.normal(size=(250, 2))[:, [0] * 4 + [1] * 4]
+    grades = (z[:, :, None] + rng.logistic(size=(250, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
     names, passages = [f"q{j}" for j in range(8)], ["A"] * 4 + ["B"] * 4
-    table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(400)], name="respondent_id"))
+    table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(250)], name="respondent_id"))
     table.map(LEVELS.__getitem__).to_csv(tmp_path / "labels.csv")
     about = pd.DataFrame({"item_id": names, "passage": passages, "slope_1": 1, "slope_2": [0] * 4 + [1] * 4})
     about.to_csv(tmp_path / "items.csv", index=False)
-    given = (tmp_path / "labels.csv", "--levels", ",".join(LEVELS))
+    given = (tmp_path / "labels.csv", "--levels", ",".join(LEVELS[:3]))
     testlets = ("--testlets", "passage", "--item-table", tmp_path / "items.csv")
     run("fit", *given, "--model", "grm", *testlets, "-o", tmp_path / "testlets")
     expected, out = irtbench.fit_bifactor(table, passages, models="grm"), tmp_path / "testlets"
@@ -95,14 +95,13 @@ def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
 
 
 def test_labels_are_scores_in_their_order_and_the_bank_reads_them(grades: Path, tmp_path: Path) -> None:
-    run(f"fit {grades}/scores.csv --model grm -o {tmp_path}/numbers")
-    run(f"fit {grades}/labels.csv --model grm --levels poor,fair,good -o {tmp_path}/labels")
-    numbers, labels = (pd.read_csv(tmp_path / name / "items.csv") for name in ("numbers", "labels"))
-    assert (set(numbers.pop("categories")), set(labels.pop("categories"))) == ({"1|2|3"}, {"poor|fair|good"})
+    run(f"fit {grades}/labels.csv --model grm --levels {','.join(LEVELS)} -o {tmp_path}/labels")
+    numbers, labels = (pd.read_csv(name / "items.csv") for name in (grades / "fit", tmp_path / "labels"))
+    assert (set(numbers.pop("categories")), set(labels.pop("categories"))) == ({"0|1|2|3"}, {"poor|fair|good|great"})
     pd.testing.assert_frame_equal(numbers, labels, rtol=1e-9)
-    own = pd.read_csv(tmp_path / "numbers/scores.csv")
+    own = pd.read_csv(grades / "fit/scores.csv")
     for source, file, names in (
-        ("numbers/bank.json", "scores", {"theta": 1e-9, "se": 1e-9, "percentile": 1e-6}),
+        (grades / "fit/bank.json", "scores", {"theta": 1e-9, "se": 1e-9, "percentile": 1e-6}),
         ("labels/bank.json", "labels", {"theta": 1e-9, "se": 1e-9, "percentile": 1e-6}),
         ("labels/items.csv --item-error none", "labels", {"theta": 1e-9}),
     ):
@@ -209,15 +208,14 @@ def test_groups_have_populations_of_their_own(grades: Path, tmp_path: Path) -> N
 @pytest.fixture(scope="module")
 def wrong(grades: Path) -> Path:
     """The same scores with their bank, and files that do not go with them."""
-    run("fit scores.csv --model grm -o fit -q", cwd=grades)
     scores = pd.read_csv(grades / "scores.csv")
     pd.concat([scores, scores.head(1)]).to_csv(grades / "twice.csv", index=False)
-    for name, items in (("alone", ["p0"]), ("unknown", ["p0", "p1"])):
+    for name, items in (("alone", ["item01"]), ("unknown", ["item01", "item02"])):
         pd.DataFrame({"item_id": items, "parameter": "d9", "set": 1}).to_csv(grades / f"{name}.csv", index=False)
     (grades / "bytes.csv").write_bytes(b"\x00\x01\x02" * 50)
     scores.assign(score=2).to_csv(grades / "same.csv", index=False)
     scores.assign(score=9).to_csv(grades / "high.csv", index=False)
-    (grades / "naep.csv").write_text("item_id,a,b,c,irt_model\np0,1.0,0.0,0.2,3pl\n")
+    (grades / "naep.csv").write_text("item_id,a,b,c,irt_model\nitem01,1.0,0.0,0.2,3pl\n")
     return grades
 
 
@@ -231,24 +229,24 @@ def wrong(grades: Path) -> Path:
         ("fit scores.csv --levels a,b", "--levels: go with grades"),
         ("fit scores.csv --model grm --levels good", "expected two labels or more"),
         ("fit labels.csv --model grm", "got 'good'; grades that are words need --levels ... numbers are written 0.6"),
-        ("fit labels.csv --model grm --levels poor,good", "expected one of poor, good but got 'fair'"),
+        ("fit labels.csv --model grm --levels poor,good", "expected one of poor, good but got 'great'"),
         ("fit twice.csv --model grm", "--trials"),
         ("fit scores.csv --model rasch --constraints scores.csv", "--constraints: go with 2pl, 3pl, grm"),
         ("fit scores.csv --model grm --constraints scores.csv", "parameter"),
         ("fit scores.csv --model grm --constraints alone.csv", "set 1: one parameter; expected two"),
-        ("fit scores.csv --model grm --constraints unknown.csv", "no parameter ('p0', 'd9') that can be"),
+        ("fit scores.csv --model grm --constraints unknown.csv", "no parameter ('item01', 'd9') that can be"),
         ("fit bytes.csv --model grm", "is no text; expected CSV or Parquet"),
         ("fit same.csv --model grm", "no item has two different scores"),
         ("fit scores.csv", "or fit grades (--model grm)"),
         ("score fit/bank.json labels.csv", "expected a number but got"),
-        ("score fit/bank.json high.csv", "item p0: 9 is none of its categories"),
+        ("score fit/bank.json high.csv", "item item01: 9 is none of its categories"),
         ("score fit/bank.json scores.csv --explain x", "--explain: goes with items that are right or wrong"),
         ("score fit/bank.json scores.csv --scaling-constant 1.7", "goes with tables of items"),
         ("link --extend fit/bank.json scores.csv --model 2pl", "the bank has items in categories; expected grm"),
         ("items bias scores.csv --bank fit/bank.json", "items in categories do not go with this"),
         ("score naep.csv scores.csv", "the scaling constant D is not given"),
         ("fit scores.csv --model rsm --anchors fit/bank.json", "--anchors: not with rsm, whose distances"),
-        ("fit scores.csv --model pcm --anchors fit/bank.json", "anchor p0 is grm of 3 categories"),
+        ("fit scores.csv --model pcm --anchors fit/bank.json", "anchor item01 is grm of 4 categories"),
     ],
 )
 def test_what_does_not_go_is_one_line(wrong: Path, tmp_path: Path, line: str, saying: str) -> None:
@@ -279,3 +277,69 @@ def test_new_graded_items_join_a_bank(tmp_path: Path) -> None:
     np.testing.assert_allclose(after.categories.parameters[:7], before.categories.parameters, atol=1e-9)
     np.testing.assert_allclose(after.discrimination[7:], slopes[7:], atol=0.45)
     np.testing.assert_allclose(after.difficulty[7:], places[7:], atol=0.25)
+
+
+# --- short forms, adaptive tests and predictions of grades
+
+
+@pytest.mark.parametrize(
+    ("source", "wish"), [("items.csv", "--reliability 0.7"), ("bank.json", "--length 5 --for accuracy")]
+)
+def test_a_short_form_is_a_bank_that_scores(grades: Path, tmp_path: Path, source: str, wish: str) -> None:
+    run(f"form assemble {grades}/fit/{source} {wish} -o form --html form.html", cwd=tmp_path)
+    form = pd.read_csv(tmp_path / "form/form.csv")
+    assert set(form["item_id"]) < {f"item{j:02d}" for j in range(1, 13)}
+    run(f"score form/bank.json {grades}/ten.csv -o s.csv --item-error none --unknown-items ignore", cwd=tmp_path)
+    assert (pd.read_csv(tmp_path / "s.csv")["n_items"] == len(form)).all()
+
+
+def test_tests_are_replayed_and_simulated(grades: Path, tmp_path: Path) -> None:
+    for source, how in (("bank.json", f"--replay ten.csv --figures {tmp_path}"), ("items.csv", "--simulate 10")):
+        run(f"form adapt fit/{source} {how} --se 0.45 -o {tmp_path}/path.csv", cwd=grades)
+        path = pd.read_csv(tmp_path / "path.csv")
+        assert set(path["response"]) <= set(range(4))
+        assert (path.groupby("respondent_id")["step"].max() < 12).any()
+
+
+def test_points_on_all_items_are_predicted(grades: Path, tmp_path: Path) -> None:
+    truth = pd.read_csv(grades / "ten.csv").groupby("respondent_id")["score"].mean() / 3
+    for learnt in ("", "--learn-from scores.csv"):
+        run(f"predict fit/bank.json half.csv -o {tmp_path}/p.csv {learnt}", cwd=grades)
+        found = pd.read_csv(tmp_path / "p.csv").set_index("respondent_id")
+        assert np.corrcoef(found["predicted_accuracy"], truth[found.index])[0, 1] > 0.9
+        assert (found["predicted_upper"] - found["predicted_lower"]).between(0.02, 0.6).all()
+
+
+def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(grades: Path, tmp_path: Path) -> None:
+    scores = pd.read_csv(grades / "scores.csv")
+    rare = (scores["item_id"] == "item01") & (scores["score"] == 1) & (scores["respondent_id"].str[-1] != "0")
+    scores.loc[rare, "score"] = 2  # hardly ever a 1
+    scores.loc[(scores["item_id"] == "item02") & (scores["score"] == 2), "score"] = 3
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    assert (
+        "given to nobody, and so no categories: item02 (2)"
+        in run("fit scores.csv --model gpcm -o fit", cwd=tmp_path).out
+    )
+    shown = run("items show fit/bank.json -o shown --figures", cwd=tmp_path).out
+    found = pd.read_csv(tmp_path / "shown/categories.csv").set_index(["item_id", "category"])
+    assert found.loc[("item01", 1), "never_most_likely"] == 1
+    assert found.loc[("item01", 2), "step_reversed"] == 1
+    assert "item01 (1)" in shown
+    assert [*found.loc["item02"].index] == [0, 1, 3]
+    assert (tmp_path / "shown/categories_12.svg").exists()
+    assert not (tmp_path / "shown/categories_13.svg").exists()
+
+
+def test_pairs_of_grades_have_a_p_by_the_bootstrap_where_it_is_asked_for(grades: Path, tmp_path: Path) -> None:
+    scores = pd.read_csv(grades / "scores.csv")
+    source = np.where(scores["respondent_id"].str[-1] < "5", "item01", "item08")  # half of the people repeat item01
+    twin = scores[scores["item_id"] == source].assign(item_id="twin")
+    pd.concat([scores[scores["item_id"] < "item06"], twin]).to_csv(tmp_path / "scores.csv", index=False)
+    run("fit scores.csv --model grm -o fit -q", cwd=tmp_path)
+    diagnose = "items diagnose scores.csv --bootstrap 19 -o d -q --items"
+    run(diagnose, "fit/items.csv", cwd=tmp_path)
+    pairs = pd.read_csv(tmp_path / "d/local_dependence.csv").set_index(["item_1", "item_2"])
+    assert pairs.loc[("item01", "twin"), "p_bootstrap_adjusted"] == 0.05  # none of 19 samples is as large
+    assert (pairs.drop(("item01", "twin"))["p_bootstrap"] > 0.05).mean() > 0.7
+    run("fit scores.csv --model pcm -o pcm -q", cwd=tmp_path)
+    refused(diagnose.replace("-o d", "-o p"), "pcm/items.csv", saying="items of slope 1", cwd=tmp_path)
