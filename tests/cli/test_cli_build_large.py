@@ -14,6 +14,7 @@ import pytest
 import irtbench
 from builders.command_line import refused, run
 from builders.parquet_folder import long_frame, wide_frame, write_parts
+from builders.torchrun import as_torchrun
 from builders.two_scales import RULES, item_table, responses, study
 from irtbench.cli import large
 from irtbench.data import response_blocks
@@ -331,18 +332,31 @@ def test_a_part_of_the_items_is_built_alone(data: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
+def test_a_cache_is_used_again(
     data: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"
-    ended = run(f"fit {data}/wide -o {tmp_path}/fit --cache {cache} --quiet")
+    run(f"fit {data}/wide -o {tmp_path}/fit --cache {cache} --quiet")
     with monkeypatch.context() as patch:
         patch.setattr(irtbench.LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
         build(study(data, "wide", rules='[pruning]\npreset = "none"\n'), tmp_path / "out", "--cache", cache, "--quiet")
-    frame = wide_frame(responses())
-    frame.loc[700, "item2"] = 2
-    write_parts(frame, tmp_path / "wrong")
-    ended = run("build", study(data, tmp_path / "wrong"), "-o", tmp_path / "failed", "--quiet", status=2)
-    (line,) = ended.lines
-    assert "column item2: expected 1, 0 or missing but got 2" in line
-    assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]
+
+
+@pytest.mark.slow
+def test_two_processes_build_what_one_builds(data: Path, tmp_path: Path) -> None:
+    """Under torchrun."""
+    rules = '[screening]\nmin_responses = 6\n[pruning]\nmin_items = 4\nlocal_dependence_p = "chi_square"\n'
+    given = ("build", study(data, "wide", rules=rules, more=SYSTEM), "--sample", 1000, "--quiet", "-o")
+    by_two = as_torchrun(2, *given, tmp_path / "two", "--cache", tmp_path / "cache")
+    alone = as_torchrun(1, *given, tmp_path / "alone")
+    assert (alone.status, alone.lines) == (0, [])
+    assert (by_two.status, by_two.out, by_two.lines) == (0, "", [])
+    assert {line.split()[1] for line in by_two.faults if int(line.split()[3])} == {"0", "1"}  # both have read
+    found, expected = tmp_path / "two", tmp_path / "alone"
+    assert sorted(os.listdir(found)) == sorted(os.listdir(expected))
+    for file in expected.glob("*.csv"):
+        pd.testing.assert_frame_equal(read(found, file.name), read(expected, file.name), rtol=1e-6, atol=1e-6)
+    assert_same_bank(found, expected)
+    assert json.loads((found / "summary.json").read_text())["sampled_from"] > 1000
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert not {file.name for file in folder.iterdir()} & {"passes", "scores", "places.npy", "bank.json"}

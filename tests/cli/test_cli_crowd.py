@@ -10,37 +10,28 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import refused, run
+from builders.command_line import refused, run, written
 from builders.valid_inputs import write_ratings
 
 # --- sample
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """Sixty items with five labels each, as SNLI has them, and two attention checks."""
-    rng = np.random.default_rng(1)
+def test_items_are_chosen_and_sheets_written(tmp_path: Path) -> None:
+    """Of sixty items with five labels each, as SNLI has them, and two attention checks."""
+    rng, out = np.random.default_rng(1), tmp_path / "out"
     truth = rng.choice(["yes", "no"], 60)
     labels = np.where(rng.random((60, 5)) < 0.9, truth[:, None], "maybe")
     table = pd.DataFrame(labels, columns=[f"label{k}" for k in range(1, 6)])
     table.insert(0, "pairID", [f"p{k}" for k in range(60)])
     table["premise"], table["claim"] = [f"premise {k}" for k in range(60)], [f"claim {k}" for k in range(60)]
-    table["genre"] = "news"
-    table.to_csv(tmp_path / "corpus.csv", index=False)
-    checks = {"item_id": ["c1", "c2"], "key": ["yes", "no"], "text": ["Choose yes", "Choose no"]}
-    pd.DataFrame(checks).to_csv(tmp_path / "checks.csv", index=False)
-    return tmp_path
-
-
-def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
-    out = corpus / "out"
-    arguments = (
-        "sample", corpus / "corpus.csv", "--item-column", "item_id=pairID", "--annotations", "label?", "--agreement",
-        "4/5", "--agreement", "5/5", "--per-label", 3, "--text", "{premise} / {claim}", "--checks",
-        corpus / "checks.csv", "--sheets", "mturk", "--booklets", 4, "--each", 6, "--checks-each", 1, "--seed", 7,
-    )  # fmt: skip
-    found = run(*arguments, "-o", out, "--json").json
-    assert json.loads((out / "sample.json").read_text()) == found
+    table.assign(genre="news").to_csv(tmp_path / "corpus.csv", index=False)
+    (tmp_path / "checks.csv").write_text("item_id,key,text\nc1,yes,Choose yes\nc2,no,Choose no\n")
+    line = (
+        "crowd sample corpus.csv --item-column item_id=pairID --annotations label? --agreement 4/5 --agreement 5/5 "
+        "--per-label 3 --text '{premise} / {claim}' --checks checks.csv --sheets mturk --booklets 4 --each 6 "
+        "--checks-each 1 --seed 7"
+    )
+    found = written(line, out, "booklets.csv items.csv mturk.csv mturk.html sample.json", cwd=tmp_path)
     assert (found["n_items"], found["n_attention"], found["n_places"]) == (12, 2, 7)
     items = pd.read_csv(out / "items.csv")
     assert list(items)[:4] == ["item_id", "key", "label", "n_agree"]
@@ -49,19 +40,15 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
     assert items["genre"].tolist()[:12] == ["news"] * 12
     placed = pd.read_csv(out / "booklets.csv")
     assert placed.groupby("booklet").size().tolist() == [7] * 4
-    assert sorted(file.name for file in out.iterdir()) == [
-        "booklets.csv", "items.csv", "mturk.csv", "mturk.html", "sample.json",
-    ]  # fmt: skip
-    again = corpus / "again"
-    run(*arguments, "-o", again, "--quiet")
+    again = tmp_path / "again"
+    run(line, "-o", again, "--quiet", cwd=tmp_path)
     assert {f.name: f.read_bytes() for f in out.iterdir()} == {f.name: f.read_bytes() for f in again.iterdir()}
 
 
 @pytest.mark.slow
 def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = run(f"crowd plan --items 20 --se-difficulty 0.3 --each 10 -o {out} --json").json
-    assert json.loads((out / "plan.json").read_text()) == found
+    found = written("crowd plan --items 20 --se-difficulty 0.3 --each 10", out, "items.csv plan.json")
     assert found["se_difficulty"] == pytest.approx(0.3, rel=0.01)
     by_item = pd.read_csv(out / "items.csv")
     assert len(by_item) == 20
@@ -89,8 +76,8 @@ def crowd(tmp_path: Path) -> Path:
 
 def test_tables_by_item_and_respondent_are_written_with_the_figures(crowd: Path) -> None:
     line, out = "crowd agree answers.csv --items items.csv --item-column label=kind", crowd / "out"
-    found = run(f"{line} -o out --json", cwd=crowd).json
-    assert json.loads((out / "agreement.json").read_text()) == found
+    files = "agreement.json item_agreement.csv respondent_agreement.csv"
+    found = written(line, out, files, cwd=crowd)
     assert (found["contradicts_key"], set(found["by_label"])) == (["i0"], {"u", "v"})
     by_item = pd.read_csv(out / "item_agreement.csv").set_index("item_id")
     assert by_item.loc["i0", ["plurality", "key", "gold", "gold_probability"]].tolist() == ["y", "n", "y", 1]
@@ -201,18 +188,13 @@ def test_words_names_of_columns_and_groups(tmp_path: Path) -> None:
 # --- screen
 
 CROWD = Path(irtbench.__file__).parents[1] / "data" / "crowd_study"
-SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-column", "label=gold")
+SHIPPED = "answers.csv.gz --items items.csv --item-column label=gold"
 
 
 def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
-    rules = ("--attention-share", 1, "--fast-quantile", 0.01, "--max-straight-line", 12, "--max-pattern", 12)
-    found = run(
-        "crowd screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
-    ).json
-    out = tmp_path / "out"
-    assert json.loads((out / "screening.json").read_text()) == found
-    names = {"respondents.csv", "answers.csv", "screening.json", "item_times.csv"}
-    assert {file.name for file in out.iterdir()} == names
+    rules, out = "--attention-share 1 --fast-quantile 0.01 --max-straight-line 12 --max-pattern 12", tmp_path / "out"
+    line = f"crowd screen {SHIPPED} {rules} --min-effort 0.9 --rapid missing"
+    found = written(line, out, "answers.csv item_times.csv respondents.csv screening.json", cwd=CROWD)
     people = pd.read_csv(out / "respondents.csv", keep_default_na=False)
     assert list(people)[:3] == ["respondent_id", "kept", "reason"]
     assert people["kept"].sum() == found["n_kept"] == found["reasons"]["kept"]

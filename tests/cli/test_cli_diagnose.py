@@ -75,29 +75,25 @@ def test_a_scale_found_in_the_control_is_status_1(study: Path, tmp_path: Path) -
     assert json.loads((tmp_path / "control" / "control.json").read_text())["n_scales_found"] == 1
 
 
-@pytest.fixture(scope="module")
-def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build, interrupted when all but its page was done, and gone on with where it was."""
-    folder = tmp_path_factory.mktemp("built")
+def test_an_interrupted_build_goes_on_and_keeps_every_round_and_what_was_checked_first(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted when all but its page was done, and gone on with where it was."""
+    built = tmp_path / "out"
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patched:
+    with monkeypatch.context() as patched:
         patched.setattr("irtbench.report.html.study_page", interrupt)
-        run(f"build {study}/study.toml -o {folder}/out -q", status=BY_CTRL_C)
-    assert [file.name for file in folder.iterdir()] == [".out.unfinished"]
-    finished = {file.name for file in (folder / ".out.unfinished").rglob("*.json")}
+        run(f"build {study}/study.toml -o {built} -q", status=BY_CTRL_C)
+    assert [file.name for file in tmp_path.iterdir()] == [".out.unfinished"]
+    finished = {file.name for file in (tmp_path / ".out.unfinished").rglob("*.json")}
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
-    with pytest.MonkeyPatch.context() as patched:  # whoever does any of it again fails
-        for done in ("study.run.find_dimensions", "building.pruning.check_scale", "study.study_data.fit_model"):
-            patched.setattr(f"irtbench.{done}", None)
-        run(f"build {study}/study.toml -o {folder}/out -q")
-    return folder / "out"
-
-
-def test_an_interrupted_build_goes_on_and_keeps_every_round_and_what_was_checked_first(built: Path) -> None:
-    assert [file.name for file in built.parent.iterdir()] == ["out"]  # nothing is left of the checkpoint
+    for done in ("study.run.find_dimensions", "building.pruning.check_scale", "study.study_data.fit_model"):
+        monkeypatch.setattr(f"irtbench.{done}", None)  # whoever does any of it again fails
+    run(f"build {study}/study.toml -o {built} -q")
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]  # nothing is left of the checkpoint
     removed = pd.read_csv(built / "pruning.csv")
     assert removed.loc[0, ["round", "item_id", "reason"]].tolist() == [0, "easy", "all_correct"]
     assert set(removed["item_id"]) & {"item4", "item8"}

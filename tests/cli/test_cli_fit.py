@@ -200,19 +200,6 @@ def test_the_bank_has_the_reference_groups_norms_and_links_with_its_errors(tmp_p
 # --- several abilities
 
 
-@pytest.fixture(scope="module")
-def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve items of two abilities, 300 respondents."""
-    rng = np.random.default_rng(0)
-    slopes = np.zeros((12, 2))
-    slopes[:6, 0], slopes[6:, 1] = 1.5, 1.5
-    p = 1 / (1 + np.exp(-(rng.normal(size=(300, 2)) @ slopes.T + rng.normal(0, 0.8, 12))))
-    wide = pd.DataFrame((rng.random(p.shape) < p).astype(int), columns=[f"q{j:02}" for j in range(12)])
-    path = tmp_path_factory.mktemp("several") / "responses.csv"
-    wide.rename("r{}".format).rename_axis("respondent_id").to_csv(path)
-    return path
-
-
 @pytest.mark.slow
 def test_items_with_a_posterior_end_with_quantiles(folder: Path) -> None:
     run("fit responses.csv --posterior normal --prior weak -o posterior", cwd=folder)
@@ -222,7 +209,13 @@ def test_items_with_a_posterior_end_with_quantiles(folder: Path) -> None:
     assert said_of(folder / "posterior")["posterior"]["sd_doubtful"] == []
 
 
-def test_two_abilities_free_and_by_a_pattern(responses: Path, tmp_path: Path) -> None:
+def test_two_abilities_free_and_by_a_pattern(tmp_path: Path) -> None:
+    """Of twelve items and 300 respondents."""
+    rng, slopes, responses = np.random.default_rng(0), np.zeros((12, 2)), tmp_path / "responses.csv"
+    slopes[:6, 0], slopes[6:, 1] = 1.5, 1.5
+    p = 1 / (1 + np.exp(-(rng.normal(size=(300, 2)) @ slopes.T + rng.normal(0, 0.8, 12))))
+    wide = pd.DataFrame((rng.random(p.shape) < p).astype(int), columns=[f"q{j:02}" for j in range(12)])
+    wide.rename("r{}".format).rename_axis("respondent_id").to_csv(responses)
     done = run(f"fit {responses} --factors 2 -o {tmp_path}/two")
     assert "standard errors: of intercepts and of slopes on principal axes" in done.out
     items, found = read(tmp_path / "two"), said_of(tmp_path / "two")
@@ -231,11 +224,8 @@ def test_two_abilities_free_and_by_a_pattern(responses: Path, tmp_path: Path) ->
     assert {"theta_1", "se_1", "theta_2", "se_2"} <= set(read(tmp_path / "two", "scores"))
     assert found["integration_error"] < 1e-6
     assert (found["n_factors"], found["n_parameters"]) == (2, 12 * 3 - 1)
-    refused(
-        f"items diagnose {responses} --items two/items.csv --output no",
-        saying="column slope_2: items of several abilities; expected one ability",
-        cwd=tmp_path,
-    )
+    saying = "column slope_2: items of several abilities; expected one ability"
+    refused("items diagnose responses.csv --items two/items.csv -o no", saying=saying, cwd=tmp_path)
     pattern, rows = tmp_path / "pattern.csv", [f"{item},1,{int(k >= 6)}" for k, item in enumerate(items["item_id"])]
     whole = "\n".join(rows)
     pattern.write_text(f"item_id,slope_1,slope_2\n{whole}\n")

@@ -18,14 +18,6 @@ from irtbench.study.study_data import StudyData
 RULES = ScreeningSettings(min_responses=3, attention_share=0.5, chance_level=0.25, chance_p=0.4)
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> irtbench.StudyFile:
-    folder = tmp_path_factory.mktemp("study")
-    (folder / "answers.csv").touch()
-    (folder / "study.toml").write_text('[data]\nanswers = "answers.csv"\ncontent = "responses"\n')
-    return replace(irtbench.read_study(folder / "study.toml"), screening=RULES)
-
-
 def crowd(n: int, missing: float, seed: int) -> tuple[ResponseMatrix, irtbench.ItemTable]:
     """Six items and two checks."""
     rng = np.random.default_rng(seed)
@@ -50,15 +42,18 @@ def table_of(parts: list[Screening]) -> pd.DataFrame:
 )  # fmt: skip
 @settings(max_examples=25, deadline=None)
 def test_part_by_part_it_is_the_screening_in_memory(
-    study: irtbench.StudyFile, tmp_path_factory: pytest.TempPathFactory, n: int, rows: int, missing: float, seed: int
+    tmp_path_factory: pytest.TempPathFactory, n: int, rows: int, missing: float, seed: int
 ) -> None:
     matrix, items = crowd(n, missing, seed)
-    expected = screen(matrix, items, RULES)
+    expected, folder = screen(matrix, items, RULES), tmp_path_factory.mktemp("store")
+    (folder / "answers.csv").touch()
+    (folder / "study.toml").write_text('[data]\nanswers = "answers.csv"\ncontent = "responses"\n')
+    study = replace(irtbench.read_study(folder / "study.toml"), screening=RULES)
     parts: list[Screening] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", rows)
         patch.setattr("irtbench.study.person_screening.FEWEST_RESPONDENTS", 1)
-        stored = on_disk(matrix, tmp_path_factory.mktemp("store"))
+        stored = on_disk(matrix, folder / "stored")
         found = screen_respondents(study, StudyData(None, stored, items), sample=50, each=parts.append)
     here = table_of(parts).set_index("respondent_id").loc[list(matrix.respondent_ids)].reset_index()
     pd.testing.assert_frame_equal(here, expected.table())
