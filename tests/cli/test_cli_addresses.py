@@ -27,10 +27,11 @@ from irtbench.data.readers import file_systems
 
 USER, PASSWORD, TOKEN, FRAGMENT = "AKIAEXAMPLEUSER", "wJalrXUtnFEMI", "8f5c1e07d2bb", "access_token_77"
 ADDRESS = f"memory://{USER}:{PASSWORD}@studies/{{}}.parquet?X-Amz-Signature={TOKEN}#{FRAGMENT}"
+Store = fsspec.AbstractFileSystem
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fsspec.AbstractFileSystem]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store whose files are called as the whole address, credentials included, and progress that is shown at once."""
     monkeypatch.setattr(output, "SILENT_SECONDS", 0.01)
     memory = fsspec.filesystem("memory")
@@ -38,7 +39,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fsspec.AbstractFileSystem
     memory.store.clear()
 
 
-def put(store: fsspec.AbstractFileSystem, name: str, frame: pd.DataFrame) -> str:
+def put(store: Store, name: str, frame: pd.DataFrame) -> str:
     content, address = io.BytesIO(), ADDRESS.format(name)
     frame.to_parquet(content, index=False)
     store.pipe(address.removeprefix("memory:/"), content.getvalue())
@@ -55,9 +56,7 @@ def assert_told_nowhere(ended: Ended, folder: Path, *, but: tuple[str, ...] = ()
             assert secret.encode() not in content, f"{secret} in {place}: {content[-400:]!r}"
 
 
-def test_no_credential_is_written_or_printed_where_all_goes_well(
-    store: fsspec.AbstractFileSystem, tmp_path: Path
-) -> None:
+def test_no_credential_is_written_or_printed_where_all_goes_well(store: Store, tmp_path: Path) -> None:
     address, cache = put(store, "fitted", wide_frame(drawn(150, 5))), tmp_path / "cache"
     for command in (
         ("fit -o fit", address, "--cache", cache),
@@ -73,9 +72,7 @@ def test_no_credential_is_written_or_printed_where_all_goes_well(
     assert '"memory://studies/fitted.parquet"' in (tmp_path / "fit" / "bank.json").read_text()
 
 
-def test_every_command_reads_what_is_at_an_address_as_from_the_disk(
-    store: fsspec.AbstractFileSystem, tmp_path: Path
-) -> None:
+def test_every_command_reads_what_is_at_an_address_as_from_the_disk(store: Store, tmp_path: Path) -> None:
     frame, said = wide_frame(drawn(30, 5)), list[list[str]]()
     frame.to_parquet(tmp_path / "here.parquet", index=False)
     address = put(store, "there", frame)
@@ -92,7 +89,7 @@ def test_every_command_reads_what_is_at_an_address_as_from_the_disk(
     refused("convert -o no.csv", put(store, "wrong", frame), cwd=tmp_path, saying=wrong)
 
 
-def test_a_study_keeps_no_credential_of_its_answers(store: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+def test_a_study_keeps_no_credential_of_its_answers(store: Store, tmp_path: Path) -> None:
     item_table(tmp_path)
     file = study(
         tmp_path, put(store, "built", wide_frame(responses().part(0, 400))), rules='[pruning]\npreset = "none"'
@@ -108,9 +105,7 @@ def test_a_study_keeps_no_credential_of_its_answers(store: fsspec.AbstractFileSy
     "command",
     ["fit", "score", "diagnose", "convert", "doctor", "screen", "agree", "dimensions", "fit --posterior normal"],
 )
-def test_no_credential_is_printed_where_there_is_nothing(
-    command: str, store: fsspec.AbstractFileSystem, tmp_path: Path
-) -> None:
+def test_no_credential_is_printed_where_there_is_nothing(command: str, store: Store, tmp_path: Path) -> None:
     irtbench.save_bank(irtbench.ItemBank((make_scale("one", 6),)), tmp_path / "bank.json")
     name, *options = command.split()
     bank = [tmp_path / "bank.json"] if name == "score" else []
@@ -119,9 +114,7 @@ def test_no_credential_is_printed_where_there_is_nothing(
     assert_told_nowhere(ended, tmp_path)
 
 
-def test_no_credential_is_in_what_a_library_says(
-    store: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_credential_is_in_what_a_library_says(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its error, in its warning, in an error that nobody foresaw, in the traceback, in one of the table."""
     wrong = wide_frame(drawn(90, 4)).astype({"item3": "float64"})
     wrong.loc[71, "item3"] = 2

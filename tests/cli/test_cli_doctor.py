@@ -44,16 +44,6 @@ def test_build_takes_the_study_file_of_init_as_it_is(folder: Path, arguments: li
     assert (folder / "results" / "mine" / "bank.json").exists()
 
 
-def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = iter(["My title", "items.csv", "lalor2016"])
-    monkeypatch.setattr("typer.prompt", lambda text, **options: next(given))
-    run("init answers.csv -o asked.toml", cwd=folder)
-    written = tomllib.loads((folder / "asked.toml").read_text())
-    assert written["study"]["title"] == "My title"
-    assert written["pruning"]["preset"] == "lalor2016"
-    assert written["data"]["items"] == "items.csv"
-
-
 def test_without_a_terminal_a_question_is_refused_in_a_line(folder: Path) -> None:
     ended = run_apart("init", "responses.csv", "-o", "asked.toml", cwd=folder, status=2)
     assert "no terminal to ask at: Title of the study; expected --yes, which asks nothing" in ended.stderr

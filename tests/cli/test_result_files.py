@@ -152,18 +152,6 @@ def test_a_finished_study_is_replaced_by_its_own_build_alone(studied: Path) -> N
     assert (studied / "copy" / "fit.json").exists()
 
 
-def test_an_empty_path_is_no_working_folder(studied: Path) -> None:
-    for arguments in (["-o", ""], ["--output="], ["-o", "x", "--card", ""]):
-        refused("fit responses.csv", *arguments, cwd=studied, saying="expected a path but it is empty")
-    run("fit", "", "-o", "x", cwd=studied, status=2)
-    assert not (studied / "fit.json").exists()
-
-
-def test_scores_are_not_left_where_the_explanation_cannot_be_written(studied: Path) -> None:
-    run("score bank.json systems.csv -o x.csv --explain items.csv -q", cwd=studied, status=2)
-    assert not (studied / "x.csv").exists()
-
-
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no pipes by name here")
 def test_what_comes_from_a_pipe_is_read(studied: Path) -> None:
     reads, writes = os.pipe()

@@ -30,6 +30,8 @@ from irtbench.report.item_details import SCORE_COLUMNS, pruning_table, scores_ta
 from irtbench.report.page import item_anchor
 from irtbench.study.results import FittedToAll
 
+NOT_FOR_READERS = r"\b(nan|NaN|None|inf)\b"
+
 
 @pytest.fixture(scope="module")
 def page(study):
@@ -43,16 +45,15 @@ class Page(HTMLParser):
     def __init__(self, source):
         super().__init__()
         self.source, self.open_tags, self.text, self.tags = source, list[str](), "", []
-        self.tables, self.images, self.captions, self.rows = {}, [], [], []
-        self.scripts = list[tuple[str | None, str]]()
+        self.tables, self.captions, self.rows, self.scripts = {}, [], [], list[tuple[str | None, str]]()
         self.feed(source)
         self.close()
         assert not self.open_tags
+        self.images = [attributes for tag, attributes in self.tags if tag == "img"]
 
     def handle_starttag(self, tag, attributes):
         self.tags.append((tag, dict(attributes)))
         if tag in ("meta", "img", "br", "link"):
-            self.images += [dict(attributes)] if tag == "img" else []
             return
         self.open_tags.append(tag)
         if tag == "figcaption":
@@ -92,15 +93,6 @@ def shown(value, digits):
     return f"{value:.{digits}f}".replace("-", "−")
 
 
-def test_the_study_came_out_as_planted(study):
-    # what the tests below rest on: careless respondents and the reversed item go, the scale of two abilities fails
-    fine, split = study.scales
-    assert study.screening.reason.count("failed attention checks") == N_CARELESS
-    assert "f9<&>" in {removal.item_id for removal in fine.pruning.removals if removal.reason == "negative_slope"}
-    assert fine.pruning.rejected is None
-    assert "one ability does not fit" in split.pruning.rejected
-
-
 def test_page_is_whole_and_refers_to_nothing_outside(page):
     assert page.source.startswith("<!DOCTYPE html>")
     assert not re.search(r"https?://", page.source)
@@ -122,6 +114,7 @@ def test_only_our_own_style_and_script_may_run(page):
     assert f"style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'" in policy
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
+    assert not re.search(NOT_FOR_READERS, page.text)
     attributes = {name for _, attributes in page.tags for name in attributes}
     assert not {name for name in attributes if name.startswith("on")} | ({"style"} & attributes)
     assert [kind for kind, _ in page.scripts] == ["application/json", None]
@@ -187,11 +180,6 @@ def test_text_of_users_is_escaped(page):
     for text in (title, paragraph, note, FINE, "f0<&>", SYSTEM):
         assert escape(text, quote=False) in page.source.replace("&#39;", "'")
         assert text in page.text
-
-
-def test_a_reader_sees_no_nan_and_no_none(page, plain_study):
-    for read in (page, Page(render_report(plain_study))):
-        assert not re.search(r"\b(nan|NaN|None|inf)\b", read.text)
 
 
 def test_summary_says_what_happened(study, page):
@@ -320,6 +308,7 @@ def test_published_figures_are_compared_with_ours(study, page):
 def test_study_without_a_scale_systems_or_answers_is_reported(plain_study):
     assert plain_study.bank is None
     read = Page(render_report(plain_study))
+    assert not re.search(NOT_FOR_READERS, read.text)
     assert "No scale is retained." in read.text
     assert plain_study.scales[0].pruning.rejected in read.text
     captions = " ".join(read.tables)
