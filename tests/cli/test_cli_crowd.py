@@ -108,6 +108,15 @@ def test_answers_are_mapped_to_one_vocabulary_and_others_refused(crowd: Path) ->
     refused(f"crowd agree codes.csv {keyed}", saying=saying, cwd=crowd)
     found = run("crowd agree codes.csv --map 1=y,0=n --json", cwd=crowd).json  # without a key any labels will do
     assert found["overall"]["categories"] == ["n", "y"]
+    # and screened: capitals as they are meant, others mapped
+    answers.assign(answer=answers["answer"].str.upper() + " ").to_csv(crowd / "capitals.csv", index=False)
+    screen = "crowd screen {} --items items.csv --chance-level 0.3 --chance-p 0.1 --json -o out_{}"
+    given = (("answers.csv", 1), ("capitals.csv", 2), ("codes.csv --map 1=y,0=n", 3))
+    found = [run(screen.format(*words), cwd=crowd).json for words in given]
+    assert 0 < found[0]["n_kept"] < 6
+    assert found[0] == found[1] == found[2]
+    assert set(pd.read_csv(crowd / "out_2" / "answers.csv")["answer"]) == {"Y ", "N "}  # as they were given
+    refused("crowd screen answers.csv --model grm --map 1=yes -o no", cwd=crowd, saying="--map: of answers with keys")
 
 
 def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) -> None:
@@ -205,26 +214,6 @@ def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
     answers = pd.read_csv(out / "answers.csv")
     assert set(answers["respondent_id"]) == set(people.loc[people["kept"], "respondent_id"])
     assert len(answers) == found["n_answers_kept"]
-
-
-def test_answers_in_other_capitals_are_screened_as_they_are_meant_and_others_mapped(tmp_path: Path) -> None:
-    rng, keys = np.random.default_rng(3), ["yes", "no"] * 5
-    items = pd.DataFrame({"item_id": [f"q{k}" for k in range(10)], "key": keys, "attention": [1] + [0] * 9})
-    items.to_csv(tmp_path / "items.csv", index=False)
-    rows = [(f"w{i}", item, rng.choice(["yes", "no"])) for i in range(20) for item in items["item_id"]]
-    plain = pd.DataFrame(rows, columns=["respondent_id", "item_id", "answer"])
-    plain.to_csv(tmp_path / "plain.csv", index=False)
-    plain.assign(answer=plain["answer"].str.upper() + " ").to_csv(tmp_path / "capitals.csv", index=False)
-    plain.replace({"yes": "1", "no": "0"}).to_csv(tmp_path / "numbers.csv", index=False)
-    screen = "crowd screen {} --items items.csv --attention-share 1 --json -o out_{}"
-    found = [
-        run(screen.format(*words), cwd=tmp_path).json
-        for words in (("plain.csv", 1), ("capitals.csv", 2), ("numbers.csv --map 1=yes,0=no", 3))
-    ]
-    assert 0 < found[0]["n_kept"] < 20
-    assert found[0] == found[1] == found[2]
-    assert set(pd.read_csv(tmp_path / "out_2" / "answers.csv")["answer"]) == {"YES ", "NO "}  # as they were given
-    refused("crowd screen plain.csv --model grm --map 1=yes -o no", cwd=tmp_path, saying="--map: of answers with keys")
 
 
 def test_what_a_fit_can_say_is_written_on_request(tmp_path: Path) -> None:
