@@ -89,8 +89,13 @@ def test_score_gives_a_system_the_score_that_build_gave_it(study: Path) -> None:
 
 
 def test_fit_and_diagnose_write_the_files_of_the_contract(study: Path) -> None:
-    run(f"fit {study}/responses.csv -o {study}/fit --quiet")
-    assert list(pd.read_csv(study / "fit" / "items.csv")) == ITEMS
+    run(f"fit {study}/responses.csv -o {study}/fit --prior none --quiet")
+    run(f"convert {study}/responses.csv -o {study}/long.csv --quiet")
+    given, items = irtbench.read(study / "responses.csv"), pd.read_csv(study / "fit" / "items.csv")
+    assert list(items) == ITEMS
+    # what a result's table gives is what the command writes
+    pd.testing.assert_frame_equal(items, irtbench.fit_model(given).table(), check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_csv(study / "long.csv"), given.table(), check_dtype=False)
     assert list(json.loads((study / "fit" / "fit.json").read_text()))[: len(FIT)] == FIT
     assert list(pd.read_csv(study / "fit" / "scores.csv"))[: len(SCORES)] == SCORES
     run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {study}/diag --quiet")
