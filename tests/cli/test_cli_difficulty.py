@@ -20,7 +20,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rng = np.random.default_rng(3)
     length = rng.normal(size=22)
     items = irtbench.ItemParameters.from_difficulty(np.ones(20), 0.9 * length[:20] + rng.normal(0, 0.3, 20))
-    drawn = irtbench.simulate_responses(rng.normal(size=200), items, rng=rng)
+    drawn = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
     drawn.to_long().astype({"response": int}).to_csv(folder / "responses.csv", index=False)
     features = pd.DataFrame({"item_id": [*items.item_ids, "new1", "new2"], "kind": ["art", "law"] * 11})
     features.assign(length=length).to_csv(folder / "features.csv", index=False)
@@ -59,7 +59,7 @@ def test_horizons_are_in_the_unit_of_the_column_and_rasch_adds_the_lltm(study: P
     assert "exactly linear in the features (LLTM)" in done.out
     table = pd.read_csv(tmp_path / "out" / "horizon.csv")
     assert list(table.columns) == ["respondent_id", "share", "horizon", "lower", "upper", "flags"]
-    assert len(table) == 2 * 200
+    assert len(table) == 2 * 300
     assert set(table["share"]) == {0.5, 0.9}
     assert (table["lower"] <= table["horizon"]).all()
     terms = ["intercept", "kind=law", "log human_minutes"]
