@@ -79,6 +79,7 @@ def test_tables_by_item_and_respondent_are_written_with_the_figures(crowd: Path)
     files = "agreement.json item_agreement.csv respondent_agreement.csv"
     found = written(line, out, files, cwd=crowd)
     assert (found["contradicts_key"], set(found["by_label"])) == (["i0"], {"u", "v"})
+    assert set(run(f"{line} --where kind=u --json", cwd=crowd).json["by_label"]) == {"u"}
     by_item = pd.read_csv(out / "item_agreement.csv").set_index("item_id")
     assert by_item.loc["i0", ["plurality", "key", "gold", "gold_probability"]].tolist() == ["y", "n", "y", 1]
     assert by_item["contradicts_key"].sum() == 1

@@ -100,7 +100,7 @@ def test_a_table_of_items_has_no_covariances_and_that_is_printed(years: Path, tm
 
 
 def test_grades_of_new_people_come_to_the_old_scale_in_the_banks_words(tmp_path: Path) -> None:
-    run(f"simulate -o {tmp_path}/one --respondents 300 --items 6 --categories 3 --model gpcm -q")
+    run(f"simulate -o {tmp_path}/one --respondents 500 --items 8 --categories 3 --model gpcm -q")
     scores = pd.read_csv(tmp_path / "one/responses.csv")
     people = pd.read_csv(tmp_path / "one/respondents.csv").set_index("respondent_id")["theta"]
     able = scores["respondent_id"].map(people) + np.random.default_rng(1).normal(0, 0.7, len(scores)) > 0

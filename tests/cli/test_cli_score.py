@@ -206,7 +206,10 @@ def test_the_prediction_is_that_of_the_function_and_score_says_it_too(folder: Pa
     first = f"able: {100 * wanted.accuracy[0]:.1f}% right of all 50 items of the bank is expected"
     within = f"[{100 * wanted.lower[0]:.1f}, {100 * wanted.upper[0]:.1f}]"
     assert f"{first} {within}" in run("score bank.json form.csv --level 0.9", cwd=folder).out
-    assert "of all 50 items" not in run("score bank.json responses.csv", cwd=folder).out
+    pd.read_csv(folder / "responses.csv").query("respondent_id == 'able'").to_csv(tmp_path / "able.csv", index=False)
+    whole = run(f"score bank.json {tmp_path}/able.csv", cwd=folder).out
+    assert "of all 50 items" not in whole
+    assert "able on verbs: better than " in whole
 
 
 def test_a_correction_is_learnt_from_other_systems(folder: Path) -> None:
