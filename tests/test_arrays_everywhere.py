@@ -12,15 +12,11 @@ import irtbench
 
 WANTED = {
     "responses": (
-        "ResponsesLike",
-        "ResponsesLike | SparseResponses",
-        "ResponsesLike | Responses",
-        "ResponsesOrScores",
-        "ResponsesLike | CodedScores",
-        "ArrayLike | pd.DataFrame | CodedScores",
+        "ResponsesLike", "ResponsesLike | SparseResponses", "ResponsesLike | Responses", "ResponsesOrScores",
+        "ResponsesLike | CodedScores", "ArrayLike | pd.DataFrame | CodedScores",
     ),
     "answers": ("AnswersLike", "AnswersLike | None", "pd.DataFrame | None"),  # the last of `screen`
-}
+}  # fmt: skip
 RNG = np.random.default_rng(1)
 ITEMS = irtbench.ItemParameters.from_difficulty(
     [1.5] * 6, np.linspace(-1.5, 1.5, 6), item_ids=[f"q{k}" for k in range(6)]
@@ -30,7 +26,6 @@ WIDE = RESPONSES.table().set_index("respondent_id")
 FORMS = {"array": RESPONSES.values, "wide": WIDE, "long": RESPONSES.to_long()}
 PARAMETERS = ITEMS.table()
 SCALE = irtbench.Scale("all", ITEMS, irtbench.ItemTable.plain(ITEMS.item_ids))
-TAGS = irtbench.ItemTags(ITEMS.item_ids, (("a",), ("b",)) * 3)
 THETA = irtbench.estimate_ability(RESPONSES, ITEMS).theta
 
 WITH_ITEMS = [

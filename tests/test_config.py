@@ -74,33 +74,6 @@ def test_the_preset_none_switches_every_rule_off(write) -> None:
     assert not rules.drop_negative_slopes
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", r"\[data\]: missing"),
-        ("[data]\n", "data.answers: missing"),
-        ("this is no TOML", "not valid TOML"),
-        ('[data]\nanswers = "absent.csv"\n', "data.answers: no such file"),
-        (DATA + "[daat]\n", r"\[daat\]: unknown table; expected one of study, data"),
-        (DATA + "wheer = 1\n", "data.wheer: unknown key; expected one of answers"),
-        ("data = 3\n", "data: expected a table"),
-        (DATA + "[pruning]\nitem_fit_alpha = 'high'\n", "pruning.item_fit_alpha: .*number.* but got 'high'"),
-        (DATA + "[pruning]\npreset = 'mine'\n", "expected one of standard, lalor2016, none but got 'mine'"),
-        (DATA + "[model]\nkind = '4pl'\n", "model.kind: .*2pl or 3pl but got 4pl"),
-        (DATA + "[score]\nsystems = ['no.csv']\n", "score.systems: no such file"),
-        (DATA + "[score]\nmethod = 'eap_sum'\nitem_error = 'delta'\n", "score: item_error delta is not defined"),
-        (DATA + "[score]\nnorm = 'normal'\nnorm_group = { x = 'y' }\n", "score: the normal norm is about"),
-        (DATA + "[score]\nnorm_group = { x = 'y', z = 'w' }\n", "norm_group must name one column .* names x, z"),
-        (DATA + "respondents = 'no.csv'\n", "data.respondents: no such file"),
-    ],
-)
-def test_what_is_wrong_is_named(write, text: str, message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        read_study(write(text))
-    assert "study.toml" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_a_missing_study_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"absent.toml: no such file"):
         read_study(tmp_path / "absent.toml")

@@ -39,32 +39,27 @@ def is_script(block: CodeBlock) -> bool:
     return block.language == "python" and not block.text.lstrip().startswith(">>> ")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """An empty folder with what ships in the checkout's root."""
-    for name in ("data", "configs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     "page",
     [pytest.param(p, marks=pytest.mark.slow if p.name in SLOW else (), id=p.name) for p in PAGES if is_run(p)],
 )
-def test_a_page_runs_from_top_to_bottom(page: Path, folder: Path) -> None:
+def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    """In an empty folder with what ships in the checkout's root."""
     names: dict[str, object] = {}
+    for name in ("data", "configs"):
+        (tmp_path / name).symlink_to(ROOT / name)
     for block in blocks_of(page):
         place, first = f"{page.name}, line {block.line}", block.text.lstrip().split("\n")[0]
         stated = documentation.STATED_FILE.match(block.text)
         if stated and block.fenced:
-            (folder / stated["name"]).write_text(block.text, encoding="utf-8")
+            (tmp_path / stated["name"]).write_text(block.text, encoding="utf-8")
         elif is_script(block):
             if (page.name, first) in NOT_RUN:
                 ast.parse(dedent(block.text))
             else:
-                documentation.run_python(dedent(block.text), names, folder)
+                documentation.run_python(dedent(block.text), names, tmp_path)
         for command in commands(block.text):
-            missing = not_printed(command.shown, printed := documentation.run(command, folder))
+            missing = not_printed(command.shown, printed := documentation.run(command, tmp_path))
             assert not missing, f"{place}: {command.text}: not printed: {missing}\n{printed}"
 
 

@@ -22,18 +22,6 @@ from irtbench.scoring.adaptive import AdaptiveKeywords
 from irtbench.scoring.scores import ScoringKeywords
 
 ROOT = Path(irtbench.__file__).parent
-ROOMS = (
-    "data",
-    "models",
-    "estimation",
-    "diagnostics",
-    "analysis",
-    "bank",
-    "building",
-    "scoring",
-    "evaluation",
-    "study",
-)
 
 
 def test_every_public_name_is_there_and_documented() -> None:

@@ -90,6 +90,9 @@ def test_a_missing_file_and_a_folder_are_named(inputs: Path, command: str, file:
         away.rename(there)
 
 
+GRADES = '[data]\nanswers = "answers.csv"\ncontent = "responses"\nlevels = ["no", "yes"]\n'
+
+
 @pytest.fixture
 def nothing_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("irtbench.study.run.study_scale", lambda *_: pytest.fail("a scale was fitted"))
@@ -127,6 +130,24 @@ def nothing_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
         (STUDY + "[published.scales.nosuch]\nn_kept = 3\n", "published.scales: unknown scale nosuch"),
         (STUDY + "[published.agreement]\nfleis_kappa = 0.3\n", "agreement.fleis_kappa: unknown statistic"),
         (STUDY + '[published.scales.all]\nkept = 3\n', "published.scales.all.kept: unknown key"),
+        ("[data]\n", "data.answers: missing"),
+        (STUDY.replace("answers.csv", "absent.csv"), "data.answers: no such file"),
+        (STUDY.replace("[model]", 'respondents = "no.csv"\n[model]'), "data.respondents: no such file"),
+        (STUDY.replace("[pruning]", '[pruning]\nitem_fit_alpha = "high"'), "number"),
+        (STUDY.replace("[model]", '[model]\nkind = "4pl"'), "2pl or 3pl but got 4pl"),
+        (STUDY + 'method = "eap_sum"\nitem_error = "delta"\n', "score: item_error delta is not defined"),
+        (STUDY + 'norm = "normal"\nnorm_group = { x = "y" }\n', "score: the normal norm is about"),
+        (STUDY + 'norm_group = { x = "y", z = "w" }\n', "norm_group must name one column"),
+        (STUDY + "[forms]\nlenght = 4\n", "forms.lenght: unknown key; expected one of length, se"),
+        (STUDY + "[forms]\nlength = 4\nse = 0.3\n", "forms: expected one of length, se, reliability but got length"),
+        (STUDY + "[forms]\nlength = 4.5\n", "forms.length: expected a whole number but got 4.5"),
+        (STUDY + '[forms]\nlength = 4\nlimits = [{ column = "topic" }]\n', "forms.limits.0.value: missing"),
+        (GRADES + '[model]\nkind = "nominal"\n', "model.kind"),
+        (GRADES + '[model]\nkind = "grm"\nguessing = 0.2\n', "model"),
+        (GRADES + '[model]\nkind = "pcm"\nprior = "hierarchical"\n', "model.prior"),
+        (GRADES + '[model]\nkind = "grm"\n[pruning]\npreset = "lalor2016"\n', "compare_factors"),
+        (GRADES + '[model]\nkind = "grm"\n[screening]\nchance_level = 0.25\n', "chance_level"),
+        (GRADES, "data.levels"),
     ],
 )  # fmt: skip
 def test_a_bad_study_is_refused_before_anything_is_fitted(
@@ -150,39 +171,6 @@ def test_bad_systems_are_refused_before_anything_is_fitted(
     inputs: Path, content: bytes, saying: str, nothing_is_fitted: None
 ) -> None:
     refused_here(inputs, "systems.csv", content, COMMANDS_READING["build"][0], saying)
-
-
-@pytest.mark.parametrize(
-    ("line", "saying"),
-    [
-        ("score bank.json systems.csv -o s.xlsx", "expected a name that ends in .csv"),
-        ("score bank.json graded.csv --content answers", "no answer is the key of any item: 0, 1"),
-        ("score systems.csv systems.csv", "column 'discrimination' missing"),
-        ("score bank.json systems.csv -o bank.json", "is an input of this command"),
-        ("score bank.json systems.csv -o ./link.json", "is an input of this command"),
-        ("score bank.json systems.csv -o hard.json", "is an input of this command"),
-        ("convert responses.csv -o responses.csv", "is an input of this command"),
-        ("convert wide.csv responses.csv -o linked.csv", "is an input of this command"),
-        ("convert . -o responses.csv", "is an input of this command"),
-        ("build study.toml -o .", "items.csv: is an input of this command"),
-        ("items diagnose responses.csv --items parameters.csv -o /dev/null", "is not a folder"),
-        ("score bank.json systems.csv -o responses.csv/x.csv", "cannot be written"),
-        ("fit responses.csv -o responses.csv/out", "cannot be written"),
-        ("fit responses.csv -o responses.csv", "is not a folder"),
-        ("evaluate power -n 1000000000", "expected at most 1000000"),
-        ("simulate -o sim --respondents 1000000000", "expected at most 20000000 responses"),
-        ("fit responses.csv -o o --by-item items.csv", "column 'model' missing"),
-        ("score bank.json systems.csv --level 95", "level"),
-        ("fit responses.csv -o o --guessing 2", "guessing"),
-    ],
-)
-def test_what_cannot_be_is_said_in_one_line(inputs: Path, line: str, saying: str) -> None:
-    if not (inputs / "link.json").is_symlink():
-        (inputs / "link.json").symlink_to("bank.json")
-        (inputs / "hard.json").hardlink_to(inputs / "bank.json")
-        (inputs / "linked.csv").hardlink_to(inputs / "wide.csv")
-    graded = b"respondent_id,item_id,answer\n" + b"".join(b"s,item%d,%d\n" % (k, k % 2) for k in range(1, 9))
-    refused_here(inputs, "graded.csv", graded, line.split(), saying)
 
 
 @pytest.mark.parametrize("command", ["fit", "dimensions", "items bias"])

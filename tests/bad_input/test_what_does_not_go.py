@@ -42,6 +42,8 @@ REFUSED = [
     (f"{TESTLETS} --population estimated", "--testlets: expected no fixed guessing, factors, prior"),
     (f"{TESTLETS} --factors 2", "--testlets: expected no fixed guessing, factors, prior"),
     (f"{TESTLETS} --prior weak", "--testlets: expected no fixed guessing, factors, prior"),
+    (f"{TESTLETS} --model grm --prior weak", "--testlets: expected no fixed guessing, factors, prior"),
+    (f"{TESTLETS} --model nominal", "models: nominal is of one ability; expected 2pl, 3pl, 4pl, grm, gpcm"),
     (f"{TESTLETS} --guessing 0.2", "--testlets: expected no fixed guessing, factors, prior"),
     ("fit responses.csv -o out --figures", "--figures"),
     ("fit responses.csv --figures bank.json", "bank.json: is not a folder"),
@@ -183,6 +185,28 @@ REFUSED = [
     ("evaluate artifacts choices.csv --option option_A", "no columns of options"),
     ("evaluate artifacts choices.csv --group passage", "column 'passage' missing"),
     ("evaluate artifacts choices.csv --alpha 0", "alpha"),
+    ("score bank.json systems.csv -o s.xlsx", "expected a name that ends in .csv"),
+    ("score bank.json graded.csv --content answers", "no answer is the key of any item: 0, 1"),
+    ("score systems.csv systems.csv", "column 'discrimination' missing"),
+    ("score bank.json systems.csv -o bank.json", "is an input of this command"),
+    ("score bank.json systems.csv -o ./link.json", "is an input of this command"),
+    ("score bank.json systems.csv -o hard.json", "is an input of this command"),
+    ("convert responses.csv -o responses.csv", "is an input of this command"),
+    ("convert wide.csv responses.csv -o linked.csv", "is an input of this command"),
+    ("convert . -o responses.csv", "is an input of this command"),
+    ("build study.toml -o .", "items.csv: is an input of this command"),
+    ("items diagnose responses.csv --items parameters.csv -o /dev/null", "is not a folder"),
+    ("score bank.json systems.csv -o responses.csv/x.csv", "cannot be written"),
+    ("fit responses.csv -o responses.csv/out", "cannot be written"),
+    ("fit responses.csv -o responses.csv", "is not a folder"),
+    ("fit responses.csv -o ''", "-o: expected a path but it is empty"),
+    ("fit responses.csv -o x --card ''", "--card: expected a path but it is empty"),
+    ("score bank.json systems.csv --explain items.csv", "items.csv: is not a folder"),
+    ("fit responses.csv --by-item items.csv", "column 'model' missing"),
+    ("fit responses.csv --by-item models.csv", "no responses to item item77"),
+    ("fit responses.csv --guessing 2", "guessing"),
+    ("simulate --respondents 1000000000", "expected at most 20000000 responses"),
+    ("evaluate power -n 1000000000", "expected at most 1000000"),
     ("evaluate power --alpha 2", "--alpha"),
     ("evaluate power --hurt 0.6", "at most 1"),
     ("evaluate power -n 0", "at least one item"),
@@ -191,6 +215,34 @@ REFUSED = [
     ("evaluate power -n 100 --figure-width 3in", "--figure-width: expected the figures too"),
     ("evaluate power --accuracy 0.7", "expected one of --accuracy with --agreement, --responses, and --bank"),
 ]
+TWO = "s,i,probability,label\nx,1,.5,1\nx,2,.5,0\n"
+CALIBRATION = "evaluate calibration new.csv"
+RUNS = f"{BOUND} --other-counts share --runs new.csv"
+#: The same of a file `new.csv` that holds what is in the middle.
+REFUSED_CONTENT = [
+    (CALIBRATION, "probability,label\n1.5,1\n", "row 1 ... expected a probability in [0, 1] but got '1.5'"),
+    (CALIBRATION, "probability,label\n,1\n", "row 1 ... column probability"),
+    (CALIBRATION, "probability,label\nhigh,1\n", "'high'"),
+    (CALIBRATION, "probability,label\n.5,2\n", "row 1 ... expected the label 1 or 0 but got '2'"),
+    (CALIBRATION, "probability,label\n.5,\n", "row 1 ... expected the label"),
+    (CALIBRATION, "p,label\n.5,1\n", "column 'probability' missing"),
+    (f"{CALIBRATION} --level 2", "probability,label\n.5,1\n", "level must be between 0 and 1"),
+    (f"{CALIBRATION} --paired", "probability,label\n.5,1\n", "expected --by"),
+    (f"{CALIBRATION} --class a=a --class b=b", "a,b,label\n.5,.4,a\n", "sum to 0.9"),
+    (f"{CALIBRATION} --class a=a --class b=b", "a,b,label\n.5,.5,c\n", "expected one of a, b but got 'c'"),
+    (f"{CALIBRATION} --by s --item i", "s,i,probability,label\nx,1,.5,1\nx,1,.5,1\n", "1 is repeated"),
+    (f"{CALIBRATION} --by s --item i --paired", f"{TWO}y,1,.5,1\ny,3,.5,1\n", "item 2, 3 is there for one of two"),
+    (f"{CALIBRATION} --by s --item i --paired", f"{TWO}y,1,.5,1\ny,2,.5,1\n", "disagree on what happened at item 2"),
+    (RUNS, "system,seed\nm,1\n", "column 'accuracy' missing"),
+    (RUNS, "system,seed,accuracy\nm,1,high\n", "'high'"),
+    (RUNS, "system,seed,accuracy\nm,1,\n", "it is missing"),
+    (RUNS, "system,seed,accuracy\nm,1,.5\nm,1,.6\n", "row 2 ... two runs with this seed"),
+    ("fit responses.csv --testlets set --item-table new.csv", "item_id,set\na,1\na,2\n", "item a has both 1 and 2"),
+    ("fit responses.csv --testlets set --item-table new.csv", "item_id,set\na,\n", "no item has a testlet"),
+    ("fit responses.csv --testlets set --item-table new.csv", "item_id,set\n,1\n", "item_id"),
+    ("evaluate consistency new.csv --items twins.csv", "respondent_id,item_id,response\nm,item5,1\nm,item2,1\n",
+     "no response to the original of item5"),
+]  # fmt: skip
 #: Besides the valid inputs.
 MORE = {
     "empty.csv": "",
@@ -199,6 +251,8 @@ MORE = {
     "other.json": '{"a": 1}',
     "half.jsonl": '{"subject_id": "m1", "responses": {"q1": 0.5}}\n',
     "foreign.csv": "item_id,discrimination,intercept,length\nx1,1,0,3\nx2,1,1,4\nx3,1,1,5\n",
+    "graded.csv": "respondent_id,item_id,answer\n" + "".join(f"s,item{k},{k % 2}\n" for k in range(1, 9)),
+    "models.csv": "item_id,model\nitem77,3pl\n",
     "few.csv": "respondent_id,group\nr1,a\nr2,b\n",
     "both.csv": "respondent_id,group\nr1,a\nr1,b\n",
     "one.csv": "respondent_id,group\nr1,a\nr2,a\n",
@@ -218,15 +272,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     write_valid_inputs(folder)
     for name, text in MORE.items():
         (folder / name).write_text(text)
+    (folder / "link.json").symlink_to("bank.json")
+    (folder / "hard.json").hardlink_to(folder / "bank.json")
+    (folder / "linked.csv").hardlink_to(folder / "wide.csv")
     before = {path: path.read_bytes() for path in folder.iterdir()}
     yield folder
+    (folder / "new.csv").unlink(missing_ok=True)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def demand_refusal(folder: Path, line: str, saying: str) -> None:
+    names = {path.name for path in folder.iterdir()}
+    whole = " -o " in line or line.startswith("doctor") or line.endswith(("--figures", "--figure-width 3in"))
+    refused(line if whole else f"{line} -o out.csv", saying=saying, cwd=folder)
+    assert {path.name for path in folder.iterdir()} == names
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("line", "saying"), REFUSED, ids=[line for line, _ in REFUSED])
 def test_it_is_one_line_and_nothing_is_written(folder: Path, line: str, saying: str) -> None:
-    names = {path.name for path in folder.iterdir()}
-    whole = " -o " in line or line.startswith("doctor") or line.endswith(("--figures", "--figure-width 3in"))
-    refused(line if whole else f"{line} -o out.csv", saying=saying, cwd=folder)
-    assert {path.name for path in folder.iterdir()} == names
+    demand_refusal(folder, line, saying)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("line", "content", "saying"), REFUSED_CONTENT)
+def test_what_a_file_holds_is_refused_too(folder: Path, line: str, content: str, saying: str) -> None:
+    (folder / "new.csv").write_text(content)
+    demand_refusal(folder, line, saying)

@@ -39,6 +39,16 @@ def run(line: object, *words: object, cwd: Path | None = None, status: int | Non
     return Run(ended.status, ended.out, ended.err)
 
 
+def written(line: str, out: Path, files: str, cwd: Path | None = None) -> Any:
+    """What a command prints with --json, which the JSON file among these, all that is in ``out``, holds too."""
+    found = run(line, "-o", out, "--json", cwd=cwd).json
+    names = sorted(file.name for file in out.iterdir())
+    assert names == files.split()
+    (record,) = [name for name in names if name.endswith(".json")]
+    assert json.loads((out / record).read_text()) == found
+    return found
+
+
 def refused(line: object, *words: object, saying: str, cwd: Path | None = None) -> None:
     """Status 2 and one line that says what is wrong (there may be warnings and lines of progress before it).
 

@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run, run_program, run_without
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
+import irtbench
+from builders.command_line import run, run_program, run_without
 
 ITEMS = [
     "item_id", "model", "discrimination", "difficulty", "guessing", "intercept", "se_discrimination", "se_difficulty",
@@ -43,8 +42,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small study of answers, with one reversed item, and its results in `out`."""
     folder = tmp_path_factory.mktemp("study")
     rng = np.random.default_rng(0)
-    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 1, 10))
-    responses = simulate_responses(rng.normal(size=300), items, rng=rng)
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 1, 10))
+    responses = irtbench.simulate_responses(rng.normal(size=300), items, rng=rng)
     long = responses.to_long()
     long["answer"] = np.where((long["response"] == 1) ^ (long["item_id"] == "item10"), "yes", "no")
     long[["respondent_id", "item_id", "answer"]].to_csv(folder / "answers.csv", index=False)
@@ -54,7 +53,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     system[["respondent_id", "item_id", "answer"]].to_csv(folder / "system.csv", index=False)
     (folder / "study.toml").write_text(
         '[data]\nanswers = "answers.csv"\nitems = "items.csv"\n[score]\nsystems = ["system.csv"]\n'
-        "[pruning]\nbootstrap_samples = 19\n"
+        '[pruning]\nbootstrap_samples = 19\n[model]\nby_item = { item1 = "3pl", item2 = 0.2 }\n'
     )
     run(f"build {folder}/study.toml -o {folder}/out --quiet")
     return folder
@@ -90,8 +89,13 @@ def test_score_gives_a_system_the_score_that_build_gave_it(study: Path) -> None:
 
 
 def test_fit_and_diagnose_write_the_files_of_the_contract(study: Path) -> None:
-    run(f"fit {study}/responses.csv -o {study}/fit --quiet")
-    assert list(pd.read_csv(study / "fit" / "items.csv")) == ITEMS
+    run(f"fit {study}/responses.csv -o {study}/fit --prior none --quiet")
+    run(f"convert {study}/responses.csv -o {study}/long.csv --quiet")
+    given, items = irtbench.read(study / "responses.csv"), pd.read_csv(study / "fit" / "items.csv")
+    assert list(items) == ITEMS
+    # what a result's table gives is what the command writes
+    pd.testing.assert_frame_equal(items, irtbench.fit_model(given).table(), check_dtype=False)
+    pd.testing.assert_frame_equal(pd.read_csv(study / "long.csv"), given.table(), check_dtype=False)
     assert list(json.loads((study / "fit" / "fit.json").read_text()))[: len(FIT)] == FIT
     assert list(pd.read_csv(study / "fit" / "scores.csv"))[: len(SCORES)] == SCORES
     run(f"items diagnose {study}/responses.csv --items {study}/fit/items.csv -o {study}/diag --quiet")
@@ -102,19 +106,6 @@ def test_fit_and_diagnose_write_the_files_of_the_contract(study: Path) -> None:
     assert list(pd.read_csv(study / "diag" / "classical.csv"))[: len(CLASSICAL)] == CLASSICAL
     assert list(json.loads((study / "diag" / "reliability.json").read_text()))[: len(RELIABILITY)] == RELIABILITY
     assert list(pd.read_csv(study / "diag" / "test_information.csv"))[: len(INFORMATION)] == INFORMATION
-
-
-def test_agree_gives_the_papers_figures(real_data: Path, tmp_path: Path) -> None:
-    found = run(
-        "crowd agree responses_5gs.csv.gz --column answer=label --items items.csv --item-column label=gold "
-        f"--item-column key=gold --where set=5gs -o {tmp_path} --json",
-        cwd=real_data / "lalor2016_snli",
-    ).json
-    assert json.loads((tmp_path / "agreement.json").read_text()) == found
-    assert 100 * found["overall"]["majority"] == pytest.approx(96.7, abs=0.1)
-    assert 100 * found["overall"]["supermajority"] == pytest.approx(82.2, abs=0.1)
-    assert found["overall"]["fleiss_kappa"] == pytest.approx(0.60, abs=0.005)
-    assert set(found["by_label"]) == {"contradiction", "entailment", "neutral"}
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no signal of a closed terminal here")
@@ -151,16 +142,6 @@ def test_a_library_that_does_not_let_go_is_ended_and_nothing_stays(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_fit_leaves_out_what_cannot_be_estimated_and_says_so(study: Path, tmp_path: Path) -> None:
-    wide = pd.read_csv(study / "responses.csv").pivot(index="respondent_id", columns="item_id", values="response")
-    wide.loc["idle"] = np.nan
-    wide.assign(easy=1).where(wide.notna().any(axis=1), other=np.nan, axis=0).to_csv(tmp_path / "wide.csv")
-    found = run("fit wide.csv -o out --json", cwd=tmp_path).json
-    assert found["items_left_out"] == [{"item_id": "easy", "reason": "all_correct"}]
-    assert found["respondents_left_out"] == ["idle"]
-    assert (found["n_items"], found["n_respondents"]) == (10, 300)
-
-
 def test_an_unconverged_fit_says_so_and_exits_with_one(tmp_path: Path) -> None:
     # a and b answered alike by everyone: no finite slopes
     rows = "".join(f"r{k},{x},{x},{y}\n" for k, (x, y) in enumerate([(0, 0), (0, 1), (1, 0), (1, 1)] * 25))
@@ -174,17 +155,12 @@ def test_an_unconverged_fit_says_so_and_exits_with_one(tmp_path: Path) -> None:
 
 
 def test_the_model_of_single_items_can_be_chosen(study: Path) -> None:
-    chosen = ["3pl", "2pl_fixed_guessing", "2pl"]
-    text = (study / "study.toml").read_text()
-    (study / "by_item.toml").write_text(text + '[model]\nby_item = { item1 = "3pl", item2 = 0.2 }\n')
-    run("build by_item.toml -o by_item --quiet", cwd=study)
-    models = pd.read_csv(study / "by_item" / "items.csv").set_index("item_id")["model"]
-    assert models[["item1", "item2", "item3"]].tolist() == chosen
+    models = pd.read_csv(study / "out" / "items.csv").set_index("item_id")["model"]
     (study / "models.csv").write_text("item_id,model,guessing\nitem1,3pl,\nitem2,2pl_fixed_guessing,0.2\n")
     run("fit responses.csv --by-item models.csv -o fit_by_item --quiet", cwd=study)
-    assert pd.read_csv(study / "fit_by_item" / "items.csv")["model"][:3].tolist() == chosen
-    (study / "models.csv").write_text("item_id,model\nitem77,3pl\n")
-    refused("fit responses.csv --by-item models.csv -o stray", saying="no responses to item item77", cwd=study)
+    again = pd.read_csv(study / "fit_by_item" / "items.csv").set_index("item_id")["model"]
+    for found in (models, again):
+        assert found[["item1", "item2", "item3"]].tolist() == ["3pl", "2pl_fixed_guessing", "2pl"]
 
 
 def test_a_server_that_another_waits_for_does_not_end_the_process(tmp_path: Path) -> None:

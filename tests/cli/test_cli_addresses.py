@@ -15,25 +15,23 @@ import fsspec
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.answered_banks import make_scale
 from builders.command_line import refused, run, run_program
 from builders.commands_here import Ended
 from builders.parquet_folder import wide_frame
 from builders.simulated import drawn
 from builders.two_scales import item_table, responses, study
-from irtbench.bank.bank import ItemBank, save_bank
 from irtbench.cli import main, output
-from irtbench.data.input_error import InputError
 from irtbench.data.readers import file_systems
-from irtbench.data.readers.encode import encode_table
-from irtbench.data.readers.large_table import LargeTable
 
 USER, PASSWORD, TOKEN, FRAGMENT = "AKIAEXAMPLEUSER", "wJalrXUtnFEMI", "8f5c1e07d2bb", "access_token_77"
 ADDRESS = f"memory://{USER}:{PASSWORD}@studies/{{}}.parquet?X-Amz-Signature={TOKEN}#{FRAGMENT}"
+Store = fsspec.AbstractFileSystem
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fsspec.AbstractFileSystem]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A store whose files are called as the whole address, credentials included, and progress that is shown at once."""
     monkeypatch.setattr(output, "SILENT_SECONDS", 0.01)
     memory = fsspec.filesystem("memory")
@@ -41,7 +39,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[fsspec.AbstractFileSystem
     memory.store.clear()
 
 
-def put(store: fsspec.AbstractFileSystem, name: str, frame: pd.DataFrame) -> str:
+def put(store: Store, name: str, frame: pd.DataFrame) -> str:
     content, address = io.BytesIO(), ADDRESS.format(name)
     frame.to_parquet(content, index=False)
     store.pipe(address.removeprefix("memory:/"), content.getvalue())
@@ -58,9 +56,7 @@ def assert_told_nowhere(ended: Ended, folder: Path, *, but: tuple[str, ...] = ()
             assert secret.encode() not in content, f"{secret} in {place}: {content[-400:]!r}"
 
 
-def test_no_credential_is_written_or_printed_where_all_goes_well(
-    store: fsspec.AbstractFileSystem, tmp_path: Path
-) -> None:
+def test_no_credential_is_written_or_printed_where_all_goes_well(store: Store, tmp_path: Path) -> None:
     address, cache = put(store, "fitted", wide_frame(drawn(150, 5))), tmp_path / "cache"
     for command in (
         ("fit -o fit", address, "--cache", cache),
@@ -76,9 +72,7 @@ def test_no_credential_is_written_or_printed_where_all_goes_well(
     assert '"memory://studies/fitted.parquet"' in (tmp_path / "fit" / "bank.json").read_text()
 
 
-def test_every_command_reads_what_is_at_an_address_as_from_the_disk(
-    store: fsspec.AbstractFileSystem, tmp_path: Path
-) -> None:
+def test_every_command_reads_what_is_at_an_address_as_from_the_disk(store: Store, tmp_path: Path) -> None:
     frame, said = wide_frame(drawn(30, 5)), list[list[str]]()
     frame.to_parquet(tmp_path / "here.parquet", index=False)
     address = put(store, "there", frame)
@@ -95,7 +89,7 @@ def test_every_command_reads_what_is_at_an_address_as_from_the_disk(
     refused("convert -o no.csv", put(store, "wrong", frame), cwd=tmp_path, saying=wrong)
 
 
-def test_a_study_keeps_no_credential_of_its_answers(store: fsspec.AbstractFileSystem, tmp_path: Path) -> None:
+def test_a_study_keeps_no_credential_of_its_answers(store: Store, tmp_path: Path) -> None:
     item_table(tmp_path)
     file = study(
         tmp_path, put(store, "built", wide_frame(responses().part(0, 400))), rules='[pruning]\npreset = "none"'
@@ -111,10 +105,8 @@ def test_a_study_keeps_no_credential_of_its_answers(store: fsspec.AbstractFileSy
     "command",
     ["fit", "score", "diagnose", "convert", "doctor", "screen", "agree", "dimensions", "fit --posterior normal"],
 )
-def test_no_credential_is_printed_where_there_is_nothing(
-    command: str, store: fsspec.AbstractFileSystem, tmp_path: Path
-) -> None:
-    save_bank(ItemBank((make_scale("one", 6),)), tmp_path / "bank.json")
+def test_no_credential_is_printed_where_there_is_nothing(command: str, store: Store, tmp_path: Path) -> None:
+    irtbench.save_bank(irtbench.ItemBank((make_scale("one", 6),)), tmp_path / "bank.json")
     name, *options = command.split()
     bank = [tmp_path / "bank.json"] if name == "score" else []
     ended = run(name, *bank, ADDRESS.format("gone"), "-o", tmp_path / "out.csv", *options, status=2)
@@ -122,9 +114,7 @@ def test_no_credential_is_printed_where_there_is_nothing(
     assert_told_nowhere(ended, tmp_path)
 
 
-def test_no_credential_is_in_what_a_library_says(
-    store: fsspec.AbstractFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_credential_is_in_what_a_library_says(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In its error, in its warning, in an error that nobody foresaw, in the traceback, in one of the table."""
     wrong = wide_frame(drawn(90, 4)).astype({"item3": "float64"})
     wrong.loc[71, "item3"] = 2
@@ -196,7 +186,7 @@ def test_a_study_file_asks_no_host_that_the_command_line_does_not_allow(
 
     def noted(place: str) -> None:
         asked.append(place)
-        raise InputError("asked")
+        raise irtbench.InputError("asked")
 
     monkeypatch.setattr("irtbench.data.readers.large_table.filesystem_of", noted)
     refused(f"build {file} -o {tmp_path}/out", saying=f"--allow-address {allows}")
@@ -210,7 +200,7 @@ def test_a_study_file_asks_no_host_that_the_command_line_does_not_allow(
 
 def test_a_server_that_does_not_answer_ends_the_command(tmp_path: Path) -> None:
     """At once after the time is over: the library, which would go on for a minute, is not waited for."""
-    save_bank(ItemBank((make_scale("one", 6),)), tmp_path / "bank.json")
+    irtbench.save_bank(irtbench.ItemBank((make_scale("one", 6),)), tmp_path / "bank.json")
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -271,16 +261,16 @@ def test_an_object_of_the_same_size_and_time_is_recognised_by_its_tag(bucket: st
         one.to_parquet(content, index=False)
         OneBucket.objects["/bucket/x.parquet"] = content.getvalue()
         sizes.append(len(content.getvalue()))
-        found = encode_table(LargeTable.open(address), cache)
+        found = irtbench.encode_table(irtbench.LargeTable.open(address), cache)
         assert found.n_correct_by_item[0] == one["item1"].sum()
     assert len(set(sizes)) == 1
-    assert "etag" in LargeTable.open(address).identity["files"][0][2]
+    assert "etag" in irtbench.LargeTable.open(address).identity["files"][0][2]
     assert USER.encode() not in b"".join(file.read_bytes() for file in cache.iterdir())
 
 
 def test_the_names_of_waiting_threads_are_known_to_the_command_line() -> None:
     assert main.WAITING == file_systems.WAITING
-    with contextlib.suppress(InputError):
+    with contextlib.suppress(irtbench.InputError):
         file_systems.in_time(lambda: time.sleep(0.2), None, "x", 0.05)
     assert any(thread.name == main.WAITING for thread in threading.enumerate())
     assert run("--version").out

@@ -108,10 +108,9 @@ def test_three_groups_are_compared_at_the_same_score(study: Path, tmp_path: Path
 # --- bias grades
 
 
-@pytest.fixture(scope="module")
-def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Labels of 200 people and 200 machines on six prompts; the machines' first is graded lower."""
-    folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(5)
+def test_the_prompt_graded_lower_is_found(tmp_path: Path) -> None:
+    """Of labels of 200 people and 200 machines on six prompts; the machines' first is graded lower."""
+    rng = np.random.default_rng(5)
     theta, machine = rng.normal(size=(400, 1, 1)), np.arange(400) >= 200
     lower = 1.2 * machine[:, None, None] * (np.arange(6) == 0)[:, None]
     steps = np.array([-0.8, 0.6]) + rng.normal(0, 0.5, (6, 1)) + lower
@@ -119,19 +118,15 @@ def grades(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = [f"r{k}" for k in range(400)]
     wide = pd.DataFrame(np.array(["poor", "fair", "good"])[score], columns=[f"p{k}" for k in range(6)])
     long = wide.assign(respondent_id=names).melt("respondent_id", var_name="item_id", value_name="score")
-    long.to_csv(folder / "labels.csv", index=False)
+    long.to_csv(tmp_path / "labels.csv", index=False)
     groups = pd.DataFrame({"respondent_id": names, "group": np.where(machine, "machine", "person")})
-    groups.to_csv(folder / "groups.csv", index=False)
-    return folder
-
-
-@pytest.mark.parametrize("options", ["--html page.html", "--method logistic --match score --figures ."])
-def test_the_prompt_graded_lower_is_found(grades: Path, tmp_path: Path, options: str) -> None:
-    line = f"items bias {grades}/labels.csv --groups {grades}/groups.csv --model grm --levels poor,fair,good -o out"
-    done = run(f"{line} {options}", cwd=tmp_path)
-    assert json.loads((tmp_path / "out/bias.json").read_text())["flagged"] == ["p0"]
-    assert "of grades it is not known" in done.out
-    assert pd.read_csv(tmp_path / "out/bias.csv")["p"].idxmin() == 0
+    groups.to_csv(tmp_path / "groups.csv", index=False)
+    line = "items bias labels.csv --groups groups.csv --model grm --levels poor,fair,good -o out"
+    for options in ("--html page.html", "--method logistic --match score --figures ."):
+        done = run(f"{line} {options}", cwd=tmp_path)
+        assert json.loads((tmp_path / "out/bias.json").read_text())["flagged"] == ["p0"]
+        assert "of grades it is not known" in done.out
+        assert pd.read_csv(tmp_path / "out/bias.csv")["p"].idxmin() == 0
 
 
 # --- bias of systems

@@ -11,16 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import refused, run
 from builders.parquet_folder import long_frame, wide_frame, write_parts
+from builders.torchrun import as_torchrun
 from builders.two_scales import RULES, item_table, responses, study
-from irtbench.bank.bank import load_bank
 from irtbench.cli import large
 from irtbench.data import response_blocks
 from irtbench.data.readers import large_table, table_blocks
-from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.response_blocks import draw_respondents
-from irtbench.estimation.fit import fit_model
 
 
 def make_everything_large(patch: pytest.MonkeyPatch) -> None:
@@ -50,7 +49,7 @@ def read(folder: Path, name: str) -> pd.DataFrame:
 
 
 def assert_same_bank(found: Path, expected: Path) -> None:
-    here, there = (load_bank(folder / "bank.json") for folder in (found, expected))
+    here, there = (irtbench.load_bank(folder / "bank.json") for folder in (found, expected))
     assert [scale.name for scale in here.scales] == [scale.name for scale in there.scales]
     for one, other in zip(here.scales, there.scales, strict=True):
         assert one.items.item_ids == other.items.item_ids
@@ -161,8 +160,8 @@ def test_a_sample_decides_what_leaves_and_all_are_fitted(
     for name in ("pruning.csv", "rounds_items.csv"):
         pd.testing.assert_frame_equal(read(tmp_path / "out", name), read(tmp_path / "alone", name))
     everybody = whole.select_respondents(np.isin(whole.respondent_ids, names))
-    for scale in load_bank(tmp_path / "out" / "bank.json").scales:
-        fitted = fit_model(everybody.select_items(scale.items.item_ids))
+    for scale in irtbench.load_bank(tmp_path / "out" / "bank.json").scales:
+        fitted = irtbench.fit_model(everybody.select_items(scale.items.item_ids))
         for name in ("discrimination", "difficulty"):
             np.testing.assert_allclose(getattr(scale.items, name), getattr(fitted.items, name), atol=1e-4)
 
@@ -207,7 +206,7 @@ def test_what_is_known_of_respondents_is_known_from_disk(tmp_path: Path, monkeyp
         assert (found["reason"] == "low approval rate").sum() > 50
         assert (found["reason"] == "unlike the model").sum() > 10
         assert "unasked0" in set(read(out, "pruning.csv")["item_id"])
-        for scales in zip(*(load_bank(folder / "bank.json").scales for folder in (out, memory)), strict=True):
+        for scales in zip(*(irtbench.load_bank(folder / "bank.json").scales for folder in (out, memory)), strict=True):
             # a long table is encoded in the order of names
             here, there = [
                 pd.DataFrame({"theta": of.norms.theta, "w": of.norms.weights, **of.norms.groups}).sort_values(
@@ -282,16 +281,16 @@ def test_a_run_that_was_stopped_goes_on(
     Nothing is left once it has ended well.
     """
     file, whole = study(both, "wide", more=SYSTEM), both / "disk"
-    read, rows = [], LargeTable.rows
+    read, rows = [], irtbench.LargeTable.rows
 
-    def counted(self: LargeTable, *given: Any, **named: Any) -> Iterator[Any]:
+    def counted(self: irtbench.LargeTable, *given: Any, **named: Any) -> Iterator[Any]:
         read.append(named.get("part"))
         if len(read) == 5:
             raise KeyboardInterrupt
         return rows(self, *given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "rows", counted)
+        patch.setattr(irtbench.LargeTable, "rows", counted)
         run(f"build {file} -o {tmp_path}/early --quiet", status=130)
         before, read[:] = len(read), [""] * 5
         build(file, tmp_path / "early", "--quiet")
@@ -304,7 +303,7 @@ def test_a_run_that_was_stopped_goes_on(
     assert not (tmp_path / "out").exists()
     assert (tmp_path / ".out.unfinished" / "encoded" / "responses.bin").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
+        patch.setattr(irtbench.LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
         patch.setattr("irtbench.study.study_data.fit_model", lambda *_, **__: pytest.fail("fitted again"))
         build(file, tmp_path / "out", "--quiet")
     for name in ("items.csv", "scores.csv", "respondents.csv", "pruning.csv"):
@@ -333,18 +332,31 @@ def test_a_part_of_the_items_is_built_alone(data: Path, tmp_path: Path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_cache_is_used_again_and_bad_input_leaves_nothing(
+def test_a_cache_is_used_again(
     data: Path, tmp_path: Path, everything_is_large: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"
-    ended = run(f"fit {data}/wide -o {tmp_path}/fit --cache {cache} --quiet")
+    run(f"fit {data}/wide -o {tmp_path}/fit --cache {cache} --quiet")
     with monkeypatch.context() as patch:
-        patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
+        patch.setattr(irtbench.LargeTable, "rows", lambda *_, **__: pytest.fail("encoded again"))
         build(study(data, "wide", rules='[pruning]\npreset = "none"\n'), tmp_path / "out", "--cache", cache, "--quiet")
-    frame = wide_frame(responses())
-    frame.loc[700, "item2"] = 2
-    write_parts(frame, tmp_path / "wrong")
-    ended = run("build", study(data, tmp_path / "wrong"), "-o", tmp_path / "failed", "--quiet", status=2)
-    (line,) = ended.lines
-    assert "column item2: expected 1, 0 or missing but got 2" in line
-    assert sorted(os.listdir(tmp_path)) == ["cache", "fit", "out", "wrong"]
+
+
+@pytest.mark.slow
+def test_two_processes_build_what_one_builds(data: Path, tmp_path: Path) -> None:
+    """Under torchrun."""
+    rules = '[screening]\nmin_responses = 6\n[pruning]\nmin_items = 4\nlocal_dependence_p = "chi_square"\n'
+    given = ("build", study(data, "wide", rules=rules, more=SYSTEM), "--sample", 1000, "--quiet", "-o")
+    by_two = as_torchrun(2, *given, tmp_path / "two", "--cache", tmp_path / "cache")
+    alone = as_torchrun(1, *given, tmp_path / "alone")
+    assert (alone.status, alone.lines) == (0, [])
+    assert (by_two.status, by_two.out, by_two.lines) == (0, "", [])
+    assert {line.split()[1] for line in by_two.faults if int(line.split()[3])} == {"0", "1"}  # both have read
+    found, expected = tmp_path / "two", tmp_path / "alone"
+    assert sorted(os.listdir(found)) == sorted(os.listdir(expected))
+    for file in expected.glob("*.csv"):
+        pd.testing.assert_frame_equal(read(found, file.name), read(expected, file.name), rtol=1e-6, atol=1e-6)
+    assert_same_bank(found, expected)
+    assert json.loads((found / "summary.json").read_text())["sampled_from"] > 1000
+    (folder,) = (tmp_path / "cache").iterdir()
+    assert not {file.name for file in folder.iterdir()} & {"passes", "scores", "places.npy", "bank.json"}

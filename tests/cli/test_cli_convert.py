@@ -17,30 +17,14 @@ def lines(path: Path, *subjects: dict) -> Path:
     return path
 
 
-@pytest.fixture
-def pyirt(tmp_path: Path) -> Path:
-    return lines(
-        tmp_path / "a.jsonl",
-        {"subject_id": "m1", "responses": {"q1": 1, "q2": 0}},
-        {"subject_id": "m2", "responses": {"q2": 1}},
-    )
-
-
-@pytest.fixture
-def match(tmp_path: Path) -> Path:
-    """Two answers of one system to one item, one to another."""
-    events = [
-        {"type": "match", "sample_id": s, "data": {"correct": c}} for s, c in (("a", True), ("a", False), ("b", True))
-    ]
-    return lines(tmp_path / "e.jsonl", {"spec": {"completion_fns": ["gpt"], "eval_name": "t"}}, *events)
-
-
 def test_the_command_line_knows_every_format() -> None:
     assert get_args(FormatName) == FORMATS
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet"])
-def test_responses_to_the_long_table(pyirt: Path, tmp_path: Path, ending: str) -> None:
+def test_responses_to_the_long_table(tmp_path: Path, ending: str) -> None:
+    first = {"subject_id": "m1", "responses": {"q1": 1, "q2": 0}}
+    pyirt = lines(tmp_path / "a.jsonl", first, {"subject_id": "m2", "responses": {"q2": 1}})
     out = tmp_path / "new" / f"long.{ending}"
     found = run(f"convert {pyirt} -o {out} --json").json
     assert {name: found[name] for name in ("format", "n_respondents", "n_items", "n_responses", "n_left_out")} == {
@@ -57,7 +41,11 @@ def test_responses_to_the_long_table(pyirt: Path, tmp_path: Path, ending: str) -
         assert again.json["n_responses"] == 3
 
 
-def test_trials_stay_as_they_are_or_are_reduced_as_asked(match: Path, tmp_path: Path) -> None:
+def test_trials_stay_as_they_are_or_are_reduced_as_asked(tmp_path: Path) -> None:
+    """Two answers of one system to one item, one to another."""
+    told = (("a", True), ("a", False), ("b", True))
+    events = [{"type": "match", "sample_id": item, "data": {"correct": right}} for item, right in told]
+    match = lines(tmp_path / "e.jsonl", {"spec": {"completion_fns": ["gpt"], "eval_name": "t"}}, *events)
     out = tmp_path / "long.csv"
     found = run(f"convert {match} -o {out} --json").json
     assert (found["n_trials"], found["n_responses"], found["density"]) == (2, 3, 1)
@@ -68,6 +56,10 @@ def test_trials_stay_as_they_are_or_are_reduced_as_asked(match: Path, tmp_path: 
     assert pd.read_csv(out)["response"].tolist() == [0, 1]
     run(f"convert {match} -o {out} --trials mean --threshold 0.5")
     assert pd.read_csv(out)["response"].tolist() == [1, 1]
+    run(f"convert {match} -o {tmp_path}/counts.csv --trials count")
+    run(f"convert {tmp_path}/counts.csv -o {out}")
+    counts = "respondent_id,item_id,n_correct,n_trials,task\ngpt,t/a,1,2,t\ngpt,t/b,1,1,t\n"
+    assert (tmp_path / "counts.csv").read_text() == out.read_text() == counts
 
 
 def test_what_was_left_out_is_counted_and_printed(tmp_path: Path) -> None:

@@ -10,37 +10,28 @@ import pandas as pd
 import pytest
 
 import irtbench
-from builders.command_line import refused, run
+from builders.command_line import refused, run, written
 from builders.valid_inputs import write_ratings
 
 # --- sample
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    """Sixty items with five labels each, as SNLI has them, and two attention checks."""
-    rng = np.random.default_rng(1)
+def test_items_are_chosen_and_sheets_written(tmp_path: Path) -> None:
+    """Of sixty items with five labels each, as SNLI has them, and two attention checks."""
+    rng, out = np.random.default_rng(1), tmp_path / "out"
     truth = rng.choice(["yes", "no"], 60)
     labels = np.where(rng.random((60, 5)) < 0.9, truth[:, None], "maybe")
     table = pd.DataFrame(labels, columns=[f"label{k}" for k in range(1, 6)])
     table.insert(0, "pairID", [f"p{k}" for k in range(60)])
     table["premise"], table["claim"] = [f"premise {k}" for k in range(60)], [f"claim {k}" for k in range(60)]
-    table["genre"] = "news"
-    table.to_csv(tmp_path / "corpus.csv", index=False)
-    checks = {"item_id": ["c1", "c2"], "key": ["yes", "no"], "text": ["Choose yes", "Choose no"]}
-    pd.DataFrame(checks).to_csv(tmp_path / "checks.csv", index=False)
-    return tmp_path
-
-
-def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
-    out = corpus / "out"
-    arguments = (
-        "sample", corpus / "corpus.csv", "--item-column", "item_id=pairID", "--annotations", "label?", "--agreement",
-        "4/5", "--agreement", "5/5", "--per-label", 3, "--text", "{premise} / {claim}", "--checks",
-        corpus / "checks.csv", "--sheets", "mturk", "--booklets", 4, "--each", 6, "--checks-each", 1, "--seed", 7,
-    )  # fmt: skip
-    found = run(*arguments, "-o", out, "--json").json
-    assert json.loads((out / "sample.json").read_text()) == found
+    table.assign(genre="news").to_csv(tmp_path / "corpus.csv", index=False)
+    (tmp_path / "checks.csv").write_text("item_id,key,text\nc1,yes,Choose yes\nc2,no,Choose no\n")
+    line = (
+        "crowd sample corpus.csv --item-column item_id=pairID --annotations label? --agreement 4/5 --agreement 5/5 "
+        "--per-label 3 --text '{premise} / {claim}' --checks checks.csv --sheets mturk --booklets 4 --each 6 "
+        "--checks-each 1 --seed 7"
+    )
+    found = written(line, out, "booklets.csv items.csv mturk.csv mturk.html sample.json", cwd=tmp_path)
     assert (found["n_items"], found["n_attention"], found["n_places"]) == (12, 2, 7)
     items = pd.read_csv(out / "items.csv")
     assert list(items)[:4] == ["item_id", "key", "label", "n_agree"]
@@ -49,19 +40,15 @@ def test_items_are_chosen_and_sheets_written(corpus: Path) -> None:
     assert items["genre"].tolist()[:12] == ["news"] * 12
     placed = pd.read_csv(out / "booklets.csv")
     assert placed.groupby("booklet").size().tolist() == [7] * 4
-    assert sorted(file.name for file in out.iterdir()) == [
-        "booklets.csv", "items.csv", "mturk.csv", "mturk.html", "sample.json",
-    ]  # fmt: skip
-    again = corpus / "again"
-    run(*arguments, "-o", again, "--quiet")
+    again = tmp_path / "again"
+    run(line, "-o", again, "--quiet", cwd=tmp_path)
     assert {f.name: f.read_bytes() for f in out.iterdir()} == {f.name: f.read_bytes() for f in again.iterdir()}
 
 
 @pytest.mark.slow
 def test_a_plan_is_printed_and_written(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = run(f"crowd plan --items 20 --se-difficulty 0.3 --each 10 -o {out} --json").json
-    assert json.loads((out / "plan.json").read_text()) == found
+    found = written("crowd plan --items 20 --se-difficulty 0.3 --each 10", out, "items.csv plan.json")
     assert found["se_difficulty"] == pytest.approx(0.3, rel=0.01)
     by_item = pd.read_csv(out / "items.csv")
     assert len(by_item) == 20
@@ -82,16 +69,17 @@ def crowd(tmp_path: Path) -> Path:
         for r in range(6)
     ]
     pd.DataFrame(rows).to_csv(tmp_path / "answers.csv", index=False)
-    items = pd.DataFrame({"item_id": [f"i{i}" for i in range(8)], "key": ["n"] + ["y"] * 7})
+    items = pd.DataFrame({"item_id": [f"i{i}" for i in range(8)], "key": ["n"] + ["y"] * 7, "kind": ["u", "v"] * 4})
     items.to_csv(tmp_path / "items.csv", index=False)
     return tmp_path
 
 
 def test_tables_by_item_and_respondent_are_written_with_the_figures(crowd: Path) -> None:
-    line, out = "crowd agree answers.csv --items items.csv", crowd / "out"
-    found = run(f"{line} -o out --json", cwd=crowd).json
-    assert json.loads((out / "agreement.json").read_text()) == found
-    assert found["contradicts_key"] == ["i0"]
+    line, out = "crowd agree answers.csv --items items.csv --item-column label=kind", crowd / "out"
+    files = "agreement.json item_agreement.csv respondent_agreement.csv"
+    found = written(line, out, files, cwd=crowd)
+    assert (found["contradicts_key"], set(found["by_label"])) == (["i0"], {"u", "v"})
+    assert set(run(f"{line} --where kind=u --json", cwd=crowd).json["by_label"]) == {"u"}
     by_item = pd.read_csv(out / "item_agreement.csv").set_index("item_id")
     assert by_item.loc["i0", ["plurality", "key", "gold", "gold_probability"]].tolist() == ["y", "n", "y", 1]
     assert by_item["contradicts_key"].sum() == 1
@@ -121,6 +109,15 @@ def test_answers_are_mapped_to_one_vocabulary_and_others_refused(crowd: Path) ->
     refused(f"crowd agree codes.csv {keyed}", saying=saying, cwd=crowd)
     found = run("crowd agree codes.csv --map 1=y,0=n --json", cwd=crowd).json  # without a key any labels will do
     assert found["overall"]["categories"] == ["n", "y"]
+    # and screened: capitals as they are meant, others mapped
+    answers.assign(answer=answers["answer"].str.upper() + " ").to_csv(crowd / "capitals.csv", index=False)
+    screen = "crowd screen {} --items items.csv --chance-level 0.3 --chance-p 0.1 --json -o out_{}"
+    given = (("answers.csv", 1), ("capitals.csv", 2), ("codes.csv --map 1=y,0=n", 3))
+    found = [run(screen.format(*words), cwd=crowd).json for words in given]
+    assert 0 < found[0]["n_kept"] < 6
+    assert found[0] == found[1] == found[2]
+    assert set(pd.read_csv(crowd / "out_2" / "answers.csv")["answer"]) == {"Y ", "N "}  # as they were given
+    refused("crowd screen answers.csv --model grm --map 1=yes -o no", cwd=crowd, saying="--map: of answers with keys")
 
 
 def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) -> None:
@@ -137,7 +134,6 @@ def test_grades_agree_as_scores_and_in_a_wide_table_with_gaps(tmp_path: Path) ->
     assert wide["overall"]["n_answers"] == 239
     assert "krippendorff_ordinal" in run(line.format("wide"), cwd=tmp_path).out
     refused("crowd agree wide.csv --levels 1,2,3,4", saying="expected one of 1, 2, 3, 4 but got '5.0'", cwd=tmp_path)
-    run("fit wide.csv --model pcm --levels 1,2,3,4,5 -o fit", cwd=tmp_path)
 
 
 # --- keys
@@ -202,18 +198,13 @@ def test_words_names_of_columns_and_groups(tmp_path: Path) -> None:
 # --- screen
 
 CROWD = Path(irtbench.__file__).parents[1] / "data" / "crowd_study"
-SHIPPED = (CROWD / "answers.csv.gz", "--items", CROWD / "items.csv", "--item-column", "label=gold")
+SHIPPED = "answers.csv.gz --items items.csv --item-column label=gold"
 
 
 def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
-    rules = ("--attention-share", 1, "--fast-quantile", 0.01, "--max-straight-line", 12, "--max-pattern", 12)
-    found = run(
-        "crowd screen", *SHIPPED, *rules, "--min-effort", 0.9, "--rapid", "missing", "-o", tmp_path / "out", "--json"
-    ).json
-    out = tmp_path / "out"
-    assert json.loads((out / "screening.json").read_text()) == found
-    names = {"respondents.csv", "answers.csv", "screening.json", "item_times.csv"}
-    assert {file.name for file in out.iterdir()} == names
+    rules, out = "--attention-share 1 --fast-quantile 0.01 --max-straight-line 12 --max-pattern 12", tmp_path / "out"
+    line = f"crowd screen {SHIPPED} {rules} --min-effort 0.9 --rapid missing"
+    found = written(line, out, "answers.csv item_times.csv respondents.csv screening.json", cwd=CROWD)
     people = pd.read_csv(out / "respondents.csv", keep_default_na=False)
     assert list(people)[:3] == ["respondent_id", "kept", "reason"]
     assert people["kept"].sum() == found["n_kept"] == found["reasons"]["kept"]
@@ -224,26 +215,6 @@ def test_rules_without_a_fit_need_no_torch(tmp_path: Path) -> None:
     answers = pd.read_csv(out / "answers.csv")
     assert set(answers["respondent_id"]) == set(people.loc[people["kept"], "respondent_id"])
     assert len(answers) == found["n_answers_kept"]
-
-
-def test_answers_in_other_capitals_are_screened_as_they_are_meant_and_others_mapped(tmp_path: Path) -> None:
-    rng, keys = np.random.default_rng(3), ["yes", "no"] * 5
-    items = pd.DataFrame({"item_id": [f"q{k}" for k in range(10)], "key": keys, "attention": [1] + [0] * 9})
-    items.to_csv(tmp_path / "items.csv", index=False)
-    rows = [(f"w{i}", item, rng.choice(["yes", "no"])) for i in range(20) for item in items["item_id"]]
-    plain = pd.DataFrame(rows, columns=["respondent_id", "item_id", "answer"])
-    plain.to_csv(tmp_path / "plain.csv", index=False)
-    plain.assign(answer=plain["answer"].str.upper() + " ").to_csv(tmp_path / "capitals.csv", index=False)
-    plain.replace({"yes": "1", "no": "0"}).to_csv(tmp_path / "numbers.csv", index=False)
-    screen = "crowd screen {} --items items.csv --attention-share 1 --json -o out_{}"
-    found = [
-        run(screen.format(*words), cwd=tmp_path).json
-        for words in (("plain.csv", 1), ("capitals.csv", 2), ("numbers.csv --map 1=yes,0=no", 3))
-    ]
-    assert 0 < found[0]["n_kept"] < 20
-    assert found[0] == found[1] == found[2]
-    assert set(pd.read_csv(tmp_path / "out_2" / "answers.csv")["answer"]) == {"YES ", "NO "}  # as they were given
-    refused("crowd screen plain.csv --model grm --map 1=yes -o no", cwd=tmp_path, saying="--map: of answers with keys")
 
 
 def test_what_a_fit_can_say_is_written_on_request(tmp_path: Path) -> None:
@@ -275,44 +246,10 @@ def test_what_a_fit_can_say_is_written_on_request(tmp_path: Path) -> None:
 
 
 def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) -> None:
-    """Ten who give the ends at random, and ten who give three grades, among 120 by the model."""
-    rng = np.random.default_rng(3)
-    theta, steps = rng.normal(size=(120, 1, 1)), rng.normal(size=(15, 1)) * 0.7 + np.array([-1.5, -0.5, 0.5, 1.5])
-    grades = pd.DataFrame(1.0 + (1.5 * (theta - steps) + rng.logistic(size=(120, 15, 1)) > 0).sum(axis=2))
-    grades = grades.rename(columns="q{}".format, index="s{}".format).rename_axis("respondent_id")
-    grades.iloc[:10] = rng.choice([1, 5], size=(10, 15))
-    grades.iloc[10:20, 3:] = np.nan
-    # a column that is no item is left out of what is measured; approval comes from the table of respondents
-    grades.assign(hours=rng.integers(1, 6, 120)).to_csv(tmp_path / "hours.csv")
-    approval = pd.Series(0.95, grades.index, name="approval_rate")
-    approval.iloc[[30, 40]] = 0.2
-    approval.to_csv(tmp_path / "people.csv")
-    graded = "crowd screen hours.csv --exclude-columns hours --model grm --levels 1,2,3,4,5"
-    rules = "--min-responses 5 --person-fit-p 0.001 --respondents people.csv --min-approval 0.9"
-    found = run(f"{graded} {rules} -o out --json", cwd=tmp_path).json
-    assert found["reasons"]["too few responses"] == 10
-    assert found["reasons"]["unlike the model"] >= 9
-    assert found["reasons"]["low approval rate"] == 2
-    people = pd.read_csv(tmp_path / "out/respondents.csv").set_index("respondent_id")
-    assert not people.loc[[f"s{k}" for k in range(10, 20)], "kept"].any()
-    kept = pd.read_csv(tmp_path / "out/answers.csv")
-    assert [*kept["respondent_id"].unique()] == [*people.index[people["kept"]]]
-    assert found["n_kept"] == 120 - sum(n for name, n in found["reasons"].items() if name != "kept")
-    assert len(kept) == found["n_answers_kept"] == people.loc[people["kept"], "n_responses"].sum()
-    # answers given, points, and their share of those that could be had: grades 1 to 5 are 0 to 4 points
-    np.testing.assert_array_equal(people["n_responses"], grades.notna().sum(axis=1))
-    np.testing.assert_array_equal(people["n_correct"], (grades - 1).sum(axis=1))
-    np.testing.assert_allclose(people["accuracy"], (grades - 1).sum(axis=1) / (4 * grades.notna().sum(axis=1)))
-    for line, saying in (
-        ("crowd screen hours.csv", "--items: missing; ... or of grades --model"),
-        (f"{graded} --rapid missing", "has no seconds"),
-        (f"{graded} --chance-level .2", "by chance"),
-    ):
-        refused(f"{line} -o no", saying=saying, cwd=tmp_path)
+    """Of 120 with grades missing by ability four click fast at random, one gives the same grade, two are alike.
 
-
-def test_grades_are_screened_by_seconds_checks_and_likeness_and_the_effect_is_shown(tmp_path: Path) -> None:
-    """Of 120 with grades missing by ability four click fast at random, one gives the same grade, two are alike."""
+    Eight give the ends at random, ten give three grades, and two of low approval stand in a table of respondents.
+    """
     rng, levels = np.random.default_rng(4), np.array(["poor", "weak", "fair", "good", "best"])
     n, n_items = 120, 30
     theta, top = rng.normal(size=(n, 1)), rng.integers(2, 5, n_items)  # items of three to five grades
@@ -323,8 +260,10 @@ def test_grades_are_screened_by_seconds_checks_and_likeness_and_the_effect_is_sh
     seconds = rng.lognormal(2.5, 0.3, codes.shape)
     codes[10:14], seconds[10:14] = rng.integers(0, top + 1, (4, n_items)), rng.uniform(0.3, 0.6, (4, n_items))
     codes[20], seconds[30, :2] = 1, 0.2
+    codes[60:68] = rng.integers(0, 2, (8, n_items)) * top
     missing = rng.random(codes.shape) < 0.4 / (1 + np.exp(1.5 * theta))
-    missing[[4, 5, 20, 30]] = False
+    missing[[4, 5, 20, 30, *range(60, 68)]] = False
+    missing[70:80, 3:] = True
     ids, items = [f"r{i:03d}" for i in range(n)], [f"q{j:02d}" for j in range(n_items)]
     long = pd.DataFrame({"respondent_id": np.repeat(ids, n_items), "item_id": np.tile(items, n)})
     long = long.assign(score=levels[codes].ravel(), seconds=seconds.ravel())[~missing.ravel()]
@@ -333,31 +272,62 @@ def test_grades_are_screened_by_seconds_checks_and_likeness_and_the_effect_is_sh
     pd.concat([long, checks]).to_csv(tmp_path / "words.csv.gz", index=False)
     known = pd.DataFrame({"item_id": [*items, "check"], "key": [None] * n_items + ["weak"]})
     known.assign(attention=known["key"].notna().astype(int)).to_csv(tmp_path / "items.csv", index=False)
+    approval = np.where(np.isin(np.arange(n), [40, 41]), 0.2, 0.95)
+    pd.DataFrame({"respondent_id": ids, "approval_rate": approval}).to_csv(tmp_path / "people.csv", index=False)
+    graded = f"crowd screen words.csv.gz --model grm --levels {','.join(levels)}"
     line = (
-        f"crowd screen words.csv.gz --model grm --levels {','.join(levels)} --attention-share 1 --min-effort 0.9 "
-        "--max-straight-line 15 --rapid missing --similar 0.05 --effect -o out --json --items"
+        f"{graded} --attention-share 1 --min-effort 0.9 --max-straight-line 15 --rapid missing --similar 0.05 --effect "
+        "--min-responses 5 --person-fit-p 0.001 --respondents people.csv --min-approval 0.9 -o out --json --items"
     )
     found = run(line, "items.csv", cwd=tmp_path).json
-    reasons = {"kept": 114, "failed attention checks": 1, "rapid guessing": 4, "straight-lining": 1}
-    assert found["reasons"] == reasons
     out = tmp_path / "out"
     people = pd.read_csv(out / "respondents.csv").set_index("respondent_id")
-    assert people.loc["r050", "reason"] == "failed attention checks"
-    assert (people.loc["r010":"r013", "reason"] == "rapid guessing").all()
-    assert people.loc["r020", "reason"] == "straight-lining"
+    reasons = {
+        "r050": "failed attention checks", "r010": "rapid guessing", "r013": "rapid guessing",
+        "r020": "straight-lining", "r070": "too few responses", "r079": "too few responses",
+        "r040": "low approval rate", "r041": "low approval rate",
+    }  # fmt: skip
+    assert people.loc[[*reasons], "reason"].tolist() == [*reasons.values()]
+    assert (people["reason"][60:68] == "unlike the model").sum() >= 7
+    counted = {"failed attention checks": 1, "rapid guessing": 4, "straight-lining": 1, "too few responses": 10}
+    assert found["reasons"] == found["reasons"] | counted | {"low approval rate": 2}
+    assert found["n_kept"] == people["kept"].sum() == n - 18 - found["reasons"]["unlike the model"]
     assert people.loc["r004", "similar_to"] == "r005"
     pairs = pd.read_csv(out / "similar_pairs.csv")
     assert "n_identical_wrong" not in pairs
     assert [*zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)] == [("r004", "r005")]
     kept = pd.read_csv(out / "answers.csv")
     assert [*kept] == ["respondent_id", "item_id", "score", "seconds"]
+    assert [*kept["respondent_id"].unique()] == [*people.index[people["kept"]]]
     assert set(kept["score"]) == set(levels)
     assert kept["respondent_id"].eq("r030").sum() == n_items - 2  # its two rapid grades are left out
     assert "check" not in set(kept["item_id"])
     effect = pd.read_csv(out / "screening_effect.csv").set_index(["scale", "stage"])
-    assert [*effect["n_respondents"]] == [120, 114]
+    assert [*effect["n_respondents"]] == [n, found["n_kept"]]
     assert effect.loc[("all", "before"), "n_responses"] == people["n_responses"].sum()
     assert len(pd.read_csv(out / "items_effect.csv")) == n_items
     known.drop(columns="key").assign(attention=[0] * n_items + [1]).to_csv(tmp_path / "keyless.csv", index=False)
     saying = "attention check check has no key; expected the grade that is asked for"
     refused(line.replace("-o out", "-o no"), "keyless.csv", saying=saying, cwd=tmp_path)
+
+
+def test_grades_in_numbers_are_screened_and_other_columns_left_out(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    grades = pd.DataFrame(rng.integers(1, 6, (20, 8)).astype(float)).rename(columns="q{}".format, index="s{}".format)
+    grades.iloc[:3, 2:] = np.nan
+    grades.assign(hours=rng.integers(1, 6, 20)).rename_axis("respondent_id").to_csv(tmp_path / "hours.csv")
+    graded = "crowd screen hours.csv --exclude-columns hours --model grm --levels 1,2,3,4,5"
+    found = run(f"{graded} --min-responses 5 -o out --json", cwd=tmp_path).json
+    people = pd.read_csv(tmp_path / "out/respondents.csv").set_index("respondent_id")
+    assert found["reasons"] == {"kept": 17, "too few responses": 3}
+    assert found["n_answers_kept"] == people.loc[people["kept"], "n_responses"].sum() == 17 * 8
+    # answers given, points, and their share of those that could be had: grades 1 to 5 are 0 to 4 points
+    np.testing.assert_array_equal(people["n_responses"], grades.notna().sum(axis=1))
+    np.testing.assert_array_equal(people["n_correct"], (grades - 1).sum(axis=1))
+    np.testing.assert_allclose(people["accuracy"], (grades - 1).sum(axis=1) / (4 * grades.notna().sum(axis=1)))
+    for line, saying in (
+        ("crowd screen hours.csv", "--items: missing; ... or of grades --model"),
+        (f"{graded} --rapid missing", "has no seconds"),
+        (f"{graded} --chance-level .2", "by chance"),
+    ):
+        refused(f"{line} -o no", saying=saying, cwd=tmp_path)

@@ -8,14 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import refused, run
 from irtbench.cli.items import FILES
 from irtbench.cli.main import BY_CTRL_C
-from irtbench.data.input_error import InputError
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import as_parameters
-from irtbench.study.item_analysis import refits_of
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +19,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Graded responses to ten items of which one pair is dependent, with one that everybody got right."""
     folder = tmp_path_factory.mktemp("diagnose")
     rng = np.random.default_rng(4)
-    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10))
-    values = simulate_responses(rng.normal(size=400), items, rng=rng).values.astype(int)
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 10), rng.normal(0, 0.7, 10))
+    values = irtbench.simulate_responses(rng.normal(size=400), items, rng=rng).values.astype(int)
     copied = rng.random(400) < 0.5
     values[copied, 7] = values[copied, 3]
     wide = pd.DataFrame(values, columns=list(items.item_ids)).assign(easy=1)
@@ -79,29 +75,25 @@ def test_a_scale_found_in_the_control_is_status_1(study: Path, tmp_path: Path) -
     assert json.loads((tmp_path / "control" / "control.json").read_text())["n_scales_found"] == 1
 
 
-@pytest.fixture(scope="module")
-def built(study: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The build, interrupted when all but its page was done, and gone on with where it was."""
-    folder = tmp_path_factory.mktemp("built")
+def test_an_interrupted_build_goes_on_and_keeps_every_round_and_what_was_checked_first(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Interrupted when all but its page was done, and gone on with where it was."""
+    built = tmp_path / "out"
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patched:
+    with monkeypatch.context() as patched:
         patched.setattr("irtbench.report.html.study_page", interrupt)
-        run(f"build {study}/study.toml -o {folder}/out -q", status=BY_CTRL_C)
-    assert [file.name for file in folder.iterdir()] == [".out.unfinished"]
-    finished = {file.name for file in (folder / ".out.unfinished").rglob("*.json")}
+        run(f"build {study}/study.toml -o {built} -q", status=BY_CTRL_C)
+    assert [file.name for file in tmp_path.iterdir()] == [".out.unfinished"]
+    finished = {file.name for file in (tmp_path / ".out.unfinished").rglob("*.json")}
     assert {"dimensions.json", "checks.json", "round_1.json"} <= finished
-    with pytest.MonkeyPatch.context() as patched:  # whoever does any of it again fails
-        for done in ("study.run.find_dimensions", "building.pruning.check_scale", "study.study_data.fit_model"):
-            patched.setattr(f"irtbench.{done}", None)
-        run(f"build {study}/study.toml -o {folder}/out -q")
-    return folder / "out"
-
-
-def test_an_interrupted_build_goes_on_and_keeps_every_round_and_what_was_checked_first(built: Path) -> None:
-    assert [file.name for file in built.parent.iterdir()] == ["out"]  # nothing is left of the checkpoint
+    for done in ("study.run.find_dimensions", "building.pruning.check_scale", "study.study_data.fit_model"):
+        monkeypatch.setattr(f"irtbench.{done}", None)  # whoever does any of it again fails
+    run(f"build {study}/study.toml -o {built} -q")
+    assert [file.name for file in tmp_path.iterdir()] == ["out"]  # nothing is left of the checkpoint
     removed = pd.read_csv(built / "pruning.csv")
     assert removed.loc[0, ["round", "item_id", "reason"]].tolist() == [0, "easy", "all_correct"]
     assert set(removed["item_id"]) & {"item4", "item8"}
@@ -144,9 +136,9 @@ def test_a_statistic_that_cannot_be_had_is_named_and_the_others_stand(
 
 def test_of_many_items_the_worst_are_shown(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
-    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 50), rng.normal(0, 0.7, 50))
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 50), rng.normal(0, 0.7, 50))
     items.table().to_csv(tmp_path / "items.csv", index=False)
-    simulate_responses(rng.normal(size=150), items, rng=rng).to_long().to_csv(tmp_path / "r.csv", index=False)
+    irtbench.simulate_responses(rng.normal(size=150), items, rng=rng).to_long().to_csv(tmp_path / "r.csv", index=False)
     said = run("items diagnose r.csv --items items.csv -o d --bootstrap 0", cwd=tmp_path).out
     assert len(said.splitlines()) < 60
     assert "all 50 items are in d/item_fit.csv" in said
@@ -158,9 +150,9 @@ def test_of_a_table_too_large_for_memory_a_stated_sample_is_analysed(
 ) -> None:
     """The figures are those of the same respondents given alone, and the output says how they were drawn."""
     rng = np.random.default_rng(5)
-    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 6), rng.normal(0, 0.7, 6))
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 6), rng.normal(0, 0.7, 6))
     items.table().to_csv(tmp_path / "items.csv", index=False)
-    wide = simulate_responses(rng.normal(size=1500), items, rng=rng).table().convert_dtypes()
+    wide = irtbench.simulate_responses(rng.normal(size=1500), items, rng=rng).table().convert_dtypes()
     chosen = np.sort(np.random.default_rng(3).choice(1500, 1000, replace=False, shuffle=False))
     wide.to_parquet(tmp_path / "large.parquet", index=False)
     wide.iloc[chosen].to_parquet(tmp_path / "some.parquet", index=False)
@@ -175,17 +167,3 @@ def test_of_a_table_too_large_for_memory_a_stated_sample_is_analysed(
     figures = json.loads((tmp_path / "d" / "global_fit.json").read_text())
     assert (figures.pop("sampled_from"), figures.pop("sample_seed")) == (1500, 3)
     assert figures == json.loads((tmp_path / "some" / "global_fit.json").read_text())
-
-
-@pytest.mark.parametrize(
-    ("models", "words"),
-    [
-        (["rasch", "rasch", "2pl"], "of several models"),
-        (["2pl", "2pl", "3pl"], "of several models"),
-        (["fixed", "2pl", "2pl"], "fitted with anchors"),
-    ],
-)
-def test_samples_are_not_refitted_where_one_fit_does_not_estimate_the_items(models: list[str], words: str) -> None:
-    table = pd.DataFrame({"item_id": ["a", "b", "c"], "model": models, "discrimination": 1.0, "difficulty": 0.0})
-    with pytest.raises(InputError, match=words):
-        refits_of(as_parameters(table), None, 1)

@@ -28,9 +28,6 @@ def test_a_screenful_and_status_1_where_it_says_error(folder: Path) -> None:
     assert lines[3].startswith("error     3 pairs of respondent and item come more than once")
     assert any(line.startswith("fit             no  first: repeated pairs") for line in lines)
     assert len(lines) < 24
-
-
-def test_the_help_says_when_the_status_is_1() -> None:
     assert "The status is 1 where one is an error" in " ".join(run("doctor --help").out.split())
 
 
@@ -45,16 +42,6 @@ def test_build_takes_the_study_file_of_init_as_it_is(folder: Path, arguments: li
     assert written["screening"] == {}  # no rule that depends on ability
     run("build mine.toml -q", cwd=folder)
     assert (folder / "results" / "mine" / "bank.json").exists()
-
-
-def test_questions_are_asked_unless_yes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = iter(["My title", "items.csv", "lalor2016"])
-    monkeypatch.setattr("typer.prompt", lambda text, **options: next(given))
-    run("init answers.csv -o asked.toml", cwd=folder)
-    written = tomllib.loads((folder / "asked.toml").read_text())
-    assert written["study"]["title"] == "My title"
-    assert written["pruning"]["preset"] == "lalor2016"
-    assert written["data"]["items"] == "items.csv"
 
 
 def test_without_a_terminal_a_question_is_refused_in_a_line(folder: Path) -> None:

@@ -81,19 +81,6 @@ def test_figures_are_svg_and_png_and_say_what_they_show(inputs: Path, tmp_path: 
         assert (folder / f"{figure['name']}.pdf").read_bytes().startswith(b"%PDF")
 
 
-@pytest.mark.slow
-def test_the_figures_of_the_last_run_make_way_and_other_files_stay(inputs: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "figures"
-    run(f"evaluate power -n 100 -n 200 --figures {folder} -q")
-    (folder / "notes.txt").write_text("mine")
-    before = [(folder / f"power_100.{ending}").read_bytes() for ending in ("svg", "png", "pdf")]
-    run(f"evaluate power -n 100 --figures {folder} -q")
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "figures.json", "notes.txt", "power_100.pdf", "power_100.png", "power_100.svg",
-    ]  # fmt: skip
-    assert [(folder / f"power_100.{ending}").read_bytes() for ending in ("svg", "png", "pdf")] == before
-
-
 @pytest.mark.parametrize(("width", "inches"), [("6.9", 6.9), ("84mm", 84 / 25.4)])
 def test_figures_are_as_wide_as_a_journal_asks(tmp_path: Path, width: str, inches: float) -> None:
     run(f"evaluate power -n 100 --figures {tmp_path} --figure-width", width, "-q")
@@ -107,19 +94,15 @@ def test_figures_are_as_wide_as_a_journal_asks(tmp_path: Path, width: str, inche
     assert min(letters) >= 6.6
 
 
-def test_a_list_of_figures_removes_nothing_else(tmp_path: Path) -> None:
-    folder = tmp_path / "figures"
+def test_figures_of_the_last_run_make_way_and_other_files_stay(tmp_path: Path) -> None:
+    folder, listed = tmp_path / "figures", [{"name": "power_200"}, {"name": "../kept"}, {"name": 3}]
     folder.mkdir()
-    (tmp_path / "kept.svg").write_text("mine")
-    (folder / "figures.json").write_text(json.dumps([{"name": "../kept"}, {"name": 3}]))
-    run("evaluate", "power", "-n", "100", "--figures", folder, "-q")
-    assert (tmp_path / "kept.svg").read_text() == "mine"
-
-
-def test_where_the_option_was_a_flag_it_still_is_one(inputs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    run(f"items show -o {out} --figures bank.json -q", cwd=inputs)
-    names = ["items.csv", "score_table.csv", "test_information.csv", "test_information.svg", "wright_map.svg"]
-    assert sorted(path.name for path in out.iterdir()) == names
-    run(f"items show bank.json -o {out} -q", cwd=inputs)
-    assert sorted(path.name for path in out.iterdir()) == names[:3]
+    for file in (tmp_path / "kept.svg", folder / "notes.txt", folder / "power_200.svg", folder / "power_100.svg"):
+        file.write_text("mine")
+    (folder / "figures.json").write_text(json.dumps(listed))
+    run("evaluate power -n 100 -q --figures", folder)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "figures.json", "notes.txt", "power_100.pdf", "power_100.png", "power_100.svg",
+    ]  # fmt: skip
+    assert (tmp_path / "kept.svg").read_text() == (folder / "notes.txt").read_text() == "mine"
+    assert (folder / "power_100.svg").read_text() != "mine"

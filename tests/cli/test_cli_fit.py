@@ -13,9 +13,6 @@ import torch
 
 import irtbench
 from builders.command_line import refused, run
-from builders.pretended_device import pretended_gpu
-from irtbench.data.input_error import InputError
-from irtbench.data.readers.item_table import read_testlets
 
 
 def read(folder: Path, name: str = "items") -> pd.DataFrame:
@@ -203,19 +200,6 @@ def test_the_bank_has_the_reference_groups_norms_and_links_with_its_errors(tmp_p
 # --- several abilities
 
 
-@pytest.fixture(scope="module")
-def responses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twelve items of two abilities, 300 respondents."""
-    rng = np.random.default_rng(0)
-    slopes = np.zeros((12, 2))
-    slopes[:6, 0], slopes[6:, 1] = 1.5, 1.5
-    p = 1 / (1 + np.exp(-(rng.normal(size=(300, 2)) @ slopes.T + rng.normal(0, 0.8, 12))))
-    wide = pd.DataFrame((rng.random(p.shape) < p).astype(int), columns=[f"q{j:02}" for j in range(12)])
-    path = tmp_path_factory.mktemp("several") / "responses.csv"
-    wide.rename("r{}".format).rename_axis("respondent_id").to_csv(path)
-    return path
-
-
 @pytest.mark.slow
 def test_items_with_a_posterior_end_with_quantiles(folder: Path) -> None:
     run("fit responses.csv --posterior normal --prior weak -o posterior", cwd=folder)
@@ -225,7 +209,13 @@ def test_items_with_a_posterior_end_with_quantiles(folder: Path) -> None:
     assert said_of(folder / "posterior")["posterior"]["sd_doubtful"] == []
 
 
-def test_two_abilities_free_and_by_a_pattern(responses: Path, tmp_path: Path) -> None:
+def test_two_abilities_free_and_by_a_pattern(tmp_path: Path) -> None:
+    """Of twelve items and 300 respondents."""
+    rng, slopes, responses = np.random.default_rng(0), np.zeros((12, 2)), tmp_path / "responses.csv"
+    slopes[:6, 0], slopes[6:, 1] = 1.5, 1.5
+    p = 1 / (1 + np.exp(-(rng.normal(size=(300, 2)) @ slopes.T + rng.normal(0, 0.8, 12))))
+    wide = pd.DataFrame((rng.random(p.shape) < p).astype(int), columns=[f"q{j:02}" for j in range(12)])
+    wide.rename("r{}".format).rename_axis("respondent_id").to_csv(responses)
     done = run(f"fit {responses} --factors 2 -o {tmp_path}/two")
     assert "standard errors: of intercepts and of slopes on principal axes" in done.out
     items, found = read(tmp_path / "two"), said_of(tmp_path / "two")
@@ -234,11 +224,8 @@ def test_two_abilities_free_and_by_a_pattern(responses: Path, tmp_path: Path) ->
     assert {"theta_1", "se_1", "theta_2", "se_2"} <= set(read(tmp_path / "two", "scores"))
     assert found["integration_error"] < 1e-6
     assert (found["n_factors"], found["n_parameters"]) == (2, 12 * 3 - 1)
-    refused(
-        f"items diagnose {responses} --items two/items.csv --output no",
-        saying="column slope_2: items of several abilities; expected one ability",
-        cwd=tmp_path,
-    )
+    saying = "column slope_2: items of several abilities; expected one ability"
+    refused("items diagnose responses.csv --items two/items.csv -o no", saying=saying, cwd=tmp_path)
     pattern, rows = tmp_path / "pattern.csv", [f"{item},1,{int(k >= 6)}" for k, item in enumerate(items["item_id"])]
     whole = "\n".join(rows)
     pattern.write_text(f"item_id,slope_1,slope_2\n{whole}\n")
@@ -324,32 +311,7 @@ def test_twins_are_testlets_of_two_and_their_slopes_equal(passages: Path, tmp_pa
     np.testing.assert_allclose(slopes[0:8:2], slopes[1:8:2])
 
 
-@pytest.mark.parametrize(
-    ("text", "saying"),
-    [
-        ("item_id,set\na,1\na,2\n", "item a has both 1 and 2; expected one"),
-        ("item_id,set\na,\nb,\n", "no item has a testlet"),
-        ("item_id,set\n,1\n", "item_id"),
-        ("item_id,other\na,1\n", "set"),
-    ],
-)
-def test_tables_that_say_no_testlet_of_each_item(text: str, saying: str, tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text(text)
-    with pytest.raises(InputError, match=saying):
-        read_testlets(tmp_path / "items.csv", "set")
-
-
 # --- device
-
-
-def test_the_tables_are_the_same_on_another_device(responses: Path, tmp_path: Path) -> None:
-    run(f"fit {responses} --device cpu -o {tmp_path}/here")
-    with pretended_gpu() as wanted:
-        run(f"fit {responses} --device cuda -o {tmp_path}/there")
-    assert set(wanted) == {"cuda"}
-    for name in ("items", "scores"):
-        here, there = (read(tmp_path / place, name) for place in ("here", "there"))
-        pd.testing.assert_frame_equal(there, here, rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -54,70 +54,66 @@ def assert_same_results(found: Path, expected: Path) -> None:
     for name, most in within.items():
         np.testing.assert_allclose(scores[name], others[name], atol=most, rtol=0)
     np.testing.assert_allclose(scores["person_fit"], others["person_fit"], atol=1e-3, equal_nan=True)
+    banks = [load_bank(folder / "bank.json", categories=True) for folder in (found, expected)]
+    np.testing.assert_allclose(*(np.sort(bank.scales[0].norms.theta) for bank in banks), atol=1.01e-4)
 
 
-def test_grades_are_fitted_and_scored_as_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng, levels = np.random.default_rng(2), "poor,fair,good,very good"
-    steps = np.array([-1.0, 0.0, 1.0])
-    grades = (1.5 * rng.normal(size=(200, 1, 1)) + rng.logistic(size=(200, 6, 1)) > 1.5 * steps).sum(axis=2)
-    given = np.array(levels.split(","), dtype=object)[grades]
-    given[:, 2] = given[0, 2]  # an item of one category
+LEVELS = "poor,fair,good,very good"
+
+
+def graded() -> pd.DataFrame:
+    """A long table of grades in words with gaps: q2 has one category, r007 no grade."""
+    rng = np.random.default_rng(2)
+    grades = (1.5 * rng.normal(size=(200, 1, 1)) + rng.logistic(size=(200, 6, 1)) > [-1.5, 0.0, 1.5]).sum(axis=2)
+    given = np.array(LEVELS.split(","), dtype=object)[grades]
+    given[:, 2] = given[0, 2]
     given[rng.random(given.shape) < 0.2] = None
     given[7] = None
     frame = pd.DataFrame(given, columns=[f"q{k}" for k in range(6)])
     frame.insert(0, "respondent_id", [f"r{k:03d}" for k in range(200)])
-    frame = frame.melt("respondent_id", var_name="item_id", value_name="score")
-    frame.to_parquet(tmp_path / "grades.parquet", index=False)
-    words = ["--model", "grm", "--levels", levels]
-    fit(tmp_path / "grades.parquet", tmp_path / "memory", *words)
-    monkeypatch.setattr(large, "MOST_FIELDS", 0)
-    monkeypatch.setattr(response_blocks, "ROWS", 31)
-    found = fit(tmp_path / "grades.parquet", tmp_path / "disk", *words, "--cache", tmp_path / "cache")
-    assert list((tmp_path / "cache").glob(f"*/{RESPONSES}"))
-    assert found["items_left_out"] == [{"item_id": "q2", "reason": "one_category"}]
-    assert found["respondents_left_out"] == ["r007"]
-    here, there = (json.loads((tmp_path / name / "fit.json").read_text()) for name in ("disk", "memory"))
-    assert here["log_likelihood"] == pytest.approx(there["log_likelihood"], rel=1e-12)
-    for name, row in (("items", "item_id"), ("scores", "respondent_id")):
-        disk, memory = (pd.read_csv(tmp_path / of / f"{name}.csv").set_index(row) for of in ("disk", "memory"))
-        pd.testing.assert_frame_equal(disk.loc[memory.index], memory, rtol=1e-7)
-    norms_here, norms_there = (
-        load_bank(tmp_path / name / "bank.json", categories=True).scales[0].norms for name in ("disk", "memory")
-    )
-    np.testing.assert_allclose(np.sort(norms_here.theta), np.sort(norms_there.theta), atol=1e-9)
+    return frame.melt("respondent_id", var_name="item_id", value_name="score")
 
 
-@pytest.mark.parametrize("layout", ["wide", "long"])
+@pytest.mark.parametrize("layout", ["wide", "long", "grades"])
 def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    responses = with_a_constant_item()
-    frame = wide_frame(responses) if layout == "wide" else long_frame(responses, shuffled=1)
-    place = write_parts(frame, tmp_path / "in")
-    one = place.parent / "one.parquet"
+    responses, words = with_a_constant_item(), ()
+    if layout == "grades":
+        frame, words = graded(), ("--model", "grm", "--levels", LEVELS)
+    else:
+        frame = wide_frame(responses) if layout == "wide" else long_frame(responses, shuffled=1)
+    place, one = write_parts(frame, tmp_path / "in"), tmp_path / "one.parquet"
     frame.to_parquet(one, index=False)
     monkeypatch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read as a large table"))
-    fit(one, tmp_path / "memory")
+    fit(one, tmp_path / "memory", *words)
     monkeypatch.undo()
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
+    monkeypatch.setattr(response_blocks, "ROWS", 31)
     monkeypatch.setattr("irtbench.cli.options.Reading.response_matrix", lambda *_: pytest.fail("read whole"))
-    fit(place, tmp_path / "large")
+    if layout == "long":
+        memory, address = fsspec.filesystem("memory"), "memory://studies/two"
+        for file in place.iterdir():
+            memory.pipe(f"/studies/two/{file.name}", file.read_bytes())
+        saying = f"{address}: --posterior goes with a table on this machine"
+        refused(f"fit {address} -o {tmp_path}/no --posterior normal --prior weak", saying=saying)
+        monkeypatch.setattr(large, "MOST_FIELDS", 10**9)  # an address is read so whatever its size
+    found = fit(address if layout == "long" else place, tmp_path / "large", *words)
     assert_same_results(tmp_path / "large", tmp_path / "memory")
+    if layout == "long":
+        assert list(load_bank(tmp_path / "large" / "bank.json").scales[0].provenance["data"]) == [address]
+    if layout == "grades":
+        assert found["items_left_out"] == [{"item_id": "q2", "reason": "one_category"}]
+        assert found["respondents_left_out"] == ["r007"]
+        return
     left_out = json.loads((tmp_path / "large" / "fit.json").read_text())["respondents_left_out"]
     assert left_out == (["r201", "r6"] if layout == "wide" else ["r6"])  # a long table says nothing of r201
-
-
-def test_scores_as_parquet_or_not_at_all(everything_is_large: None, tmp_path: Path) -> None:
-    place = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in")
-    fit(place, tmp_path / "out", "--scores", "parquet")
-    assert len(pd.read_parquet(tmp_path / "out" / "scores.parquet")) == 120
-    fit(place, tmp_path / "out", "--scores", "none")
-    assert sorted(os.listdir(tmp_path / "out")) == ["bank.json", "fit.json", "items.csv"]
 
 
 def test_a_cache_is_kept_used_again_and_removed(
     everything_is_large: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, cache = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in"), tmp_path / "cache"
-    first = fit(place, tmp_path / "a", "--cache", cache)
+    first = fit(place, tmp_path / "a", "--cache", cache, "--scores", "parquet")
+    assert len(pd.read_parquet(tmp_path / "a" / "scores.parquet")) == 120
     (folder,) = cache.iterdir()
     with locked(folder, large.RUNNING):
         for options in ((), ("--remove-cache",)):
@@ -125,7 +121,8 @@ def test_a_cache_is_kept_used_again_and_removed(
     assert (folder / RESPONSES).exists()
     with monkeypatch.context() as patch:
         patch.setattr(LargeTable, "rows", lambda *_, **__: pytest.fail("read again"))
-        again = fit(place, tmp_path / "b", "--cache", cache, "--remove-cache")
+        again = fit(place, tmp_path / "b", "--cache", cache, "--remove-cache", "--scores", "none")
+    assert sorted(os.listdir(tmp_path / "b")) == ["bank.json", "fit.json", "items.csv"]
     assert again["log_likelihood"] == first["log_likelihood"]
     assert list(cache.iterdir()) == []
     (tmp_path / "file").touch()
@@ -151,22 +148,6 @@ def test_without_a_cache_nothing_is_left(
     assert "row 21, column item2: expected 1, 0 or missing but got 2" in line
     assert not (tmp_path / "failed").exists()
     assert os.listdir(tmp_path / "temporary") == []
-
-
-def test_an_address_is_read_whatever_its_size(tmp_path: Path) -> None:
-    folder = write_parts(wide_frame(drawn(120, 5)), tmp_path / "in")
-    memory = fsspec.filesystem("memory")
-    for file in folder.iterdir():
-        memory.pipe(f"/studies/two/{file.name}", file.read_bytes())
-    fit("memory://studies/two", tmp_path / "out")
-    fit(folder, tmp_path / "memory")
-    assert_same_results(tmp_path / "out", tmp_path / "memory")
-    assert list(load_bank(tmp_path / "out" / "bank.json").scales[0].provenance["data"]) == ["memory://studies/two"]
-    refused(
-        "fit memory://studies/two -o no --posterior normal --prior weak",
-        saying="memory://studies/two: --posterior goes with a table on this machine",
-        cwd=tmp_path,
-    )
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.usefixtures("drawn_files")
 def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
     bank = fitted / "fit" / "bank.json"
-    shown = run(f"items show {bank} -o {fitted}/out --figures").out
+    shown = run(f"items show -o {fitted}/out --figures {bank}").out  # a flag, and no folder of figures
     for words in ("hardest", "least discriminating", "raw score", "percentile"):
         assert words in shown
     out = fitted / "out"
@@ -38,6 +38,8 @@ def test_items_of_a_bank_are_shown_and_written(fitted: Path) -> None:
     again = irtbench.read_parameters(out / "items.csv")
     np.testing.assert_allclose(again.select(scale.items.item_ids).intercept, scale.items.intercept)
     assert "400 respondents" in (out / "wright_map.svg").read_text()
+    run(f"items show {bank} -o {out} -q")
+    assert sorted(file.name for file in out.iterdir()) == names[:3]
 
 
 def test_a_table_of_items_with_texts_from_another(fitted: Path) -> None:

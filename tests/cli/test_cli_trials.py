@@ -8,25 +8,13 @@ import pandas as pd
 import pytest
 
 from builders.command_line import run
-from irtbench.bank.bank import ItemBank, save_bank
-from irtbench.bank.scale import Scale
-from irtbench.data.items import ItemTable
-from irtbench.models.parameter_table import read_parameters
 
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trials") / "sim"
+    folder = tmp_path_factory.mktemp("trials")
     run(f"simulate -o {folder} --respondents 40 --items 15 --trials 4 --missing 0.1 --quiet")
     return folder
-
-
-@pytest.fixture
-def bank(simulated: Path, tmp_path: Path) -> Path:
-    """The true items; those of a simulation have no errors."""
-    items = read_parameters(simulated / "items.csv")
-    save_bank(ItemBank((Scale("all", items, ItemTable.plain(items.item_ids)),)), tmp_path / "bank.json")
-    return tmp_path / "bank.json"
 
 
 def test_simulated_trials_have_the_shares_of_the_truth(simulated: Path) -> None:
@@ -41,8 +29,8 @@ def test_simulated_trials_have_the_shares_of_the_truth(simulated: Path) -> None:
     assert abs(away) < 4
 
 
-def test_fit_and_score_and_power(simulated: Path, bank: Path, tmp_path: Path) -> None:
-    responses = simulated / "responses.csv"
+def test_fit_and_score_and_power(simulated: Path, tmp_path: Path) -> None:
+    responses, bank = simulated / "responses.csv", simulated / "items.csv"
     run(f"fit {responses} -o {tmp_path}/fit --prior hierarchical --quiet")
     found = json.loads((tmp_path / "fit" / "fit.json").read_text())
     table = pd.read_csv(responses)
@@ -56,7 +44,7 @@ def test_fit_and_score_and_power(simulated: Path, bank: Path, tmp_path: Path) ->
     # scored on a bank: the same columns, and more certain than from one response each
     errors = {}
     for trials in ("count", "majority"):
-        said = run(f"score {bank} {responses} -o {tmp_path}/{trials}.csv --trials", trials).out
+        said = run(f"score {bank} {responses} --item-error none -o {tmp_path}/{trials}.csv --trials", trials).out
         scored = pd.read_csv(tmp_path / f"{trials}.csv")
         errors[trials] = scored["se"].mean()
         assert ("n_trials" in scored) == (" of 6" in said) == (trials == "count")  # right of all trials
@@ -68,22 +56,13 @@ def test_fit_and_score_and_power(simulated: Path, bank: Path, tmp_path: Path) ->
     assert row["se_theta_with_trial"] < row["se_theta_with_item"] < row["se_theta"]
 
 
-def test_convert_counts_and_keeps(simulated: Path, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.csv"
-    rows.write_text("respondent_id,item_id,trial,response\ns,a,1,1\ns,a,2,0\ns,b,1,1\n")
-    run(f"convert {rows} -o {tmp_path}/counts.csv --trials count --quiet")
-    assert (tmp_path / "counts.csv").read_text() == ("respondent_id,item_id,n_correct,n_trials\ns,a,1,2\ns,b,1,1\n")
-    run(f"convert {simulated}/responses.csv -o {tmp_path}/again.csv --quiet")
-    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again.csv"), pd.read_csv(simulated / "responses.csv"))
-
-
-def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, bank: Path, tmp_path: Path) -> None:
+def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, tmp_path: Path) -> None:
     table = pd.read_csv(simulated / "responses.csv")
     few = table[table["respondent_id"].isin(table["respondent_id"].unique()[:3])]
     few.to_csv(tmp_path / "few.csv", index=False)
-    run("compare few.csv --bank bank.json --item-error none -o out --quiet", cwd=tmp_path)
-    run("score bank.json few.csv -o scores.csv --quiet", cwd=tmp_path)
-    theta = pd.read_csv(tmp_path / "scores.csv").set_index("respondent_id")["theta"]
+    run(f"compare few.csv --bank {simulated}/items.csv --item-error none -o out --quiet", cwd=tmp_path)
+    scores = run(f"score {simulated}/items.csv few.csv --item-error none --json", cwd=tmp_path).json
+    theta = {row["respondent_id"]: row["theta"] for row in scores}
     shares = few.assign(share=few["n_correct"] / few["n_trials"]).pivot(
         index="item_id", columns="respondent_id", values="share"
     )
@@ -95,16 +74,13 @@ def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, bank:
         assert row.theta_difference == pytest.approx(theta[row.first] - theta[row.second], abs=0.03)
 
 
-def test_predict_counts_trials(simulated: Path, bank: Path, tmp_path: Path) -> None:
+def test_predict_counts_trials(simulated: Path, tmp_path: Path) -> None:
     table = pd.read_csv(simulated / "responses.csv")
     table[table["item_id"].isin(sorted(table["item_id"].unique())[:6])].to_csv(tmp_path / "form.csv", index=False)
-    run(f"predict {bank} {tmp_path}/form.csv -o {tmp_path}/prediction.csv --quiet")
+    run(f"predict {simulated}/items.csv {tmp_path}/form.csv -o {tmp_path}/prediction.csv --quiet")
     found = pd.read_csv(tmp_path / "prediction.csv")
     assert list(found)[-2:] == ["method", "n_trials"]
     assert (found["n_trials"] == 4 * found["n_seen"]).all()
-    own = table.assign(share=table["n_correct"] / table["n_trials"]).groupby("respondent_id")["share"].mean()
-    away = found.set_index("respondent_id")["predicted_accuracy"] - own
-    assert away.abs().mean() < 0.1
 
 
 @pytest.mark.slow

@@ -1,17 +1,16 @@
 """Every command that reads responses or answers reads the files of evaluation harnesses as they are."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import run
+from builders.harness_logs import write_logs
 from builders.simulated import simulated
 from builders.valid_inputs import write_valid_inputs
-from irtbench.bank.bank import ItemBank, load_bank, save_bank
-from irtbench.data.responses import ResponseMatrix
 
 N = 30
 COMMANDS = {
@@ -32,49 +31,31 @@ COMMANDS = {
 }
 
 
-def lm_eval_samples(responses: ResponseMatrix, row: int, path: Path) -> None:
-    """Samples of lm-evaluation-harness under two filters."""
-    lines = []
-    for k, (item, right) in enumerate(zip(responses.item_ids, responses.values[row], strict=True)):
-        key = "yes" if k % 2 else "no"
-        answer = key if right else {"yes": "no", "no": "yes"}[key]
-        for name in ("strict", "loose"):
-            line = {
-                "doc_id": item, "doc": {"q": item}, "target": key, "resps": [[answer]], "filtered_resps": [answer],
-                "filter": name, "metrics": ["exact_match"], "exact_match": float(right), "doc_hash": f"h{k}",
-            }  # fmt: skip
-            lines.append(json.dumps(line))
-    folder = path / responses.respondent_ids[row]
-    folder.mkdir(parents=True)
-    (folder / "samples_t_2026-11-21T23-55-05.942347.jsonl").write_text("\n".join(lines) + "\n")
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The inputs of all commands, with the responses as folders of logs."""
     folder = tmp_path_factory.mktemp("logs")
     write_valid_inputs(folder)
     responses = simulated(N, 8, seed=3)[0]
-    for row in range(N):
-        for name in ("runs", "few") if row < 3 else ("runs",):
-            lm_eval_samples(responses, row, folder / name)
+    write_logs(responses, range(N), folder / "runs")
+    write_logs(responses, range(3), folder / "few")
     names = {f"{item}": f"t/{item}" for item in responses.item_ids}  # a harness's items are named task/id
     for table in ("items.csv", "twins.csv", "parameters.csv"):
         frame = pd.read_csv(folder / table, keep_default_na=False)
         frame.replace(names).to_csv(folder / table, index=False)
     scales = []
-    for scale in load_bank(folder / "bank.json").scales:
+    for scale in irtbench.load_bank(folder / "bank.json").scales:
         ids = tuple(names[item] for item in scale.items.item_ids)
         items, details = replace(scale.items, item_ids=ids), replace(scale.details, item_ids=ids)
         scales.append(replace(scale, items=items, details=details))
     (folder / "bank.json").unlink()
-    save_bank(ItemBank(tuple(scales)), folder / "bank.json")
+    irtbench.save_bank(irtbench.ItemBank(tuple(scales)), folder / "bank.json")
     return folder
 
 
 @pytest.mark.filterwarnings("ignore:human accuracy of a new vote is undefined")
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_folder_of_logs_is_read_by(folder: Path, command: str, tmp_path: Path) -> None:
-    run(COMMANDS[command].replace("-o out", f"-o {tmp_path}/out"), "--metric", "exact_match,strict", "-q", cwd=folder)
+    run(COMMANDS[command].replace("-o out", f"-o {tmp_path}/out"), "--metric", "acc,strict", "-q", cwd=folder)
     if command == "init":
         assert '[card]  # what the bank says of itself\nrespondents = "models"' in (tmp_path / "out.toml").read_text()

@@ -1,6 +1,8 @@
 """Results are complete or absent, together or not at all, and what is not theirs stays."""
 
+import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -52,31 +54,6 @@ def test_the_working_folder_stays_the_same_folder(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(out)
     write(Path("."), "a.csv", text="new")
     assert contents(Path(".")) == {"a.csv": "new"}
-    assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_run_killed_between_two_files_is_finished_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path / "out", "a.csv", "b.csv", "extra.csv", text="old")
-    (tmp_path / "out" / "notes.txt").write_text("mine")
-    replace = os.replace
-    moved: list[Path] = []
-
-    def killed(source: Path, target: Path) -> None:
-        if moved:
-            raise KeyboardInterrupt
-        moved.append(target)
-        replace(source, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "replace", killed)
-        with pytest.raises(KeyboardInterrupt):
-            write(tmp_path / "out", "a.csv", "b.csv", text="new")
-    assert contents(tmp_path / "out")["b.csv"] == "old"
-    with pytest.raises(RuntimeError), output_folder(tmp_path / "out"):
-        raise RuntimeError  # a run that itself comes to nothing
-    assert contents(tmp_path / "out") == {"a.csv": "new", "b.csv": "new", "notes.txt": "mine"}
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -170,20 +147,9 @@ def test_a_finished_study_is_replaced_by_its_own_build_alone(studied: Path) -> N
         refused(words, "-q", cwd=studied, saying="holds a finished study")
     assert {file.name: file.read_bytes() for file in (studied / "st").iterdir()} == before
     run("build study.toml -o st -q", cwd=studied)
-    run("fit responses.csv -o st -q --overwrite", cwd=studied)
-    assert (studied / "st" / "fit.json").exists()
-
-
-def test_an_empty_path_is_no_working_folder(studied: Path) -> None:
-    for arguments in (["-o", ""], ["--output="], ["-o", "x", "--card", ""]):
-        refused("fit responses.csv", *arguments, cwd=studied, saying="expected a path but it is empty")
-    run("fit", "", "-o", "x", cwd=studied, status=2)
-    assert not (studied / "fit.json").exists()
-
-
-def test_scores_are_not_left_where_the_explanation_cannot_be_written(studied: Path) -> None:
-    run("score bank.json systems.csv -o x.csv --explain items.csv -q", cwd=studied, status=2)
-    assert not (studied / "x.csv").exists()
+    shutil.copytree(studied / "st", studied / "copy")
+    run("fit responses.csv -o copy -q --overwrite", cwd=studied)
+    assert (studied / "copy" / "fit.json").exists()
 
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no pipes by name here")
@@ -231,3 +197,70 @@ def test_a_fit_that_nobody_could_be_scored_on_writes_all_but_the_bank(
     assert (tmp_path / "out" / "bank.json").exists() == (slope < 2)
     assert (tmp_path / "out" / "items.csv").exists()
     assert ("no bank.json is written" in ended.out + ended.err) == (slope > 2)
+
+
+# --- the page of a study again, from what build left behind
+
+
+def test_the_page_comes_out_the_same(studied: Path, tmp_path: Path) -> None:
+    out = shutil.copytree(studied / "st", tmp_path / "without data")
+    page = out / "report.html"
+    first = page.read_bytes()
+    page.unlink()
+    for _ in range(2):
+        assert run("report", out).out == f"written to {page}\n"
+        assert page.read_bytes() == first
+        page.write_text("an older page")
+    assert run("report", out, "-o", tmp_path / "p.html", "--json").json["report"] == str(tmp_path / "p.html")
+    assert (tmp_path / "p.html").read_bytes() == first
+    refused("report", out, "-o", out / "study.json", saying="is an input of this command")
+
+
+@pytest.mark.slow
+def test_the_figures_come_out_the_same(tmp_path: Path) -> None:
+    write_valid_inputs(tmp_path)
+    built, again = tmp_path / "built", tmp_path / "again"
+    run(f"build study.toml -o out --figures {built} -q", cwd=tmp_path)
+    run(f"report {tmp_path}/out --figures {again} -q")
+    names = {file.name for file in built.iterdir()}
+    assert len(names) > 10
+    assert {file.name for file in again.iterdir()} == names
+    for name in names:
+        assert (again / name).read_bytes() == (built / name).read_bytes()
+
+
+def test_the_record_is_strict_json_without_paths(studied: Path) -> None:
+    text = (studied / "st" / "study.json").read_text(encoding="utf-8")
+    record = json.loads(text, parse_constant=pytest.fail)
+    assert (record["format"], record["version"]) == ("irtbench study", 1)
+    assert record["study"]["settings"]["path"] == "study.toml"
+    assert str(studied) not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "saying"),
+    [
+        (None, "No such file or directory; expected a folder that irtbench build wrote; build it again"),
+        ("{", "is no JSON"),
+        ('{"format": "irtbench study", "version": 99}', "holds no study of version 1"),
+        ("[]", "holds no study of version 1"),
+        ('{"format": "irtbench study", "version": 1}', "is damaged (KeyError: 'study')"),
+        ('{"format": "irtbench study", "version": 1, "study": {"scales": []}}', "is damaged"),
+    ],
+)
+def test_a_folder_without_a_whole_record_is_one_line(tmp_path: Path, text: str | None, saying: str) -> None:
+    if text is not None:
+        (tmp_path / "study.json").write_text(text)
+    refused(f"report {tmp_path}", saying=saying)
+    assert not (tmp_path / "report.html").exists()
+    run(f"report {tmp_path}/nowhere", status=2)
+
+
+@pytest.mark.parametrize(
+    ("hashed", "saying"), [("hash", "not what was written"), ("", "expected an array but got dict")]
+)
+def test_a_record_that_was_changed_is_one_line(studied: Path, tmp_path: Path, hashed: str, saying: str) -> None:
+    text = (studied / "st" / "study.json").read_text(encoding="utf-8")
+    text = text.replace('"dtype":"int64"', '"type":"int64"', 1).replace('"hash":', f'"{hashed}":')
+    (tmp_path / "study.json").write_text(text, encoding="utf-8")
+    refused(f"report {tmp_path}", saying=f"is damaged ({'ValueError' if hashed else 'TypeError'}: {saying})")

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +14,7 @@ import pytest
 from builders.command_line import PROGRESS_LINE, refused, run, run_program, run_without
 from builders.documentation import not_printed
 from builders.terminal import ROOT, run_on_terminal
-from builders.valid_inputs import write_valid_inputs
+from builders.valid_inputs import COMMANDS_READING, write_valid_inputs
 from code_blocks import code_blocks
 from irtbench.cli.build import copy_files
 from irtbench.cli.main import COMMANDS, GROUPS, HEADINGS, RENAMED, TOP, command_in, of_today
@@ -163,19 +164,14 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(
 
 
 LIGHT = (
-    "score bank.json systems.csv -o out/scores.csv --explain out/explained",
-    "compare wide.csv --bank bank.json --item-error none -o out/compared",
-    "predict bank.json wide.csv",
-    "convert answers.csv -o out.csv",
+    *(" ".join(COMMANDS_READING[name][0]) for name in (
+        "score", "compare", "predict", "convert", "items show", "crowd agree", "crowd screen", "form adapt",
+        "form assemble",
+    )),
     "doctor answers.csv --items items.csv",
-    "items show bank.json -o out/items",
-    "crowd agree answers.csv --items items.csv",
-    "form adapt bank.json --replay wide.csv",
-    "form assemble bank.json --length 3 -o out/form",
-    "simulate --respondents 20 --items 5 -o out/simulated",
     "evaluate calibration predictions.csv --samples 20",
-    "crowd screen answers.csv --items items.csv --min-responses 2 -o out/screened",
-)
+    "simulate --respondents 20 --items 5 -o out/simulated",
+)  # fmt: skip
 DRAWN_LIGHT = (
     "items show bank.json -o out/drawn --figures",
     "evaluate power -n 100 -o out/power",
@@ -221,12 +217,6 @@ def test_the_next_command_runs_as_it_stands(folder: Path, line: str, command: st
     words = next_command(run(line, cwd=folder).out)
     assert command_in(words) == command
     run(*words, cwd=folder)
-
-
-def test_nothing_comes_next_where_nobody_reads_it(folder: Path) -> None:
-    for option in ("--quiet", "--json"):
-        ended = run(f"convert answers.csv -o out.csv {option}", cwd=folder)
-        assert "next:" not in ended.out + ended.err
 
 
 # -- names of the last release ---------------------------------------------------------------------------------------
@@ -286,11 +276,14 @@ def test_quickstart_prints_the_figures_of_the_readme_and_a_command_that_runs(tmp
 
 
 def test_init_asks_at_the_keyboard_and_its_study_file_is_there(folder: Path) -> None:
-    seen = run_on_terminal("init", "responses.csv", "-o", "mine.toml", cwd=folder, typed="My people\n\n")
+    typed = "My people\nitems.csv\nlalor2016\n"
+    seen = run_on_terminal("init", "answers.csv", "-o", "mine.toml", cwd=folder, typed=typed)
     assert seen.status == 0
-    assert any("Title of the study [responses]: " in line for line in seen.lines)
+    assert any("Title of the study [answers]: " in line for line in seen.lines)
     assert seen.lines[-1].endswith("written to mine.toml; build it: irtbench build mine.toml")
-    assert 'title = "My people"' in (folder / "mine.toml").read_text()
+    written = tomllib.loads((folder / "mine.toml").read_text())
+    assert (written["study"]["title"], written["data"]["items"]) == ("My people", "items.csv")
+    assert written["pruning"]["preset"] == "lalor2016"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="what is closed is closed by a shell here")

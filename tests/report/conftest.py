@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 from report_study import FULL, PLAIN, simulated_files
 
-from irtbench.config import read_study
-from irtbench.study.results import Study
-from irtbench.study.run import run_study
+import irtbench
 
 
 @pytest.fixture(scope="session")
@@ -20,11 +18,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def study(folder: Path) -> Study:
-    return run_study(read_study(folder / "full.toml"))
+def study(folder: Path) -> irtbench.Study:
+    return irtbench.run_study(irtbench.read_study(folder / "full.toml"))
 
 
 @pytest.fixture(scope="session")
-def plain_study(folder: Path) -> Study:
+def plain_study(folder: Path) -> irtbench.Study:
     """Graded responses, no systems, and the one scale fails."""
-    return run_study(read_study(folder / "plain.toml"))
+    return irtbench.run_study(irtbench.read_study(folder / "plain.toml"))

@@ -5,7 +5,6 @@ from report_study import FINE
 
 import irtbench
 from irtbench.report.prose import PROCEDURE, REFERENCES, methods_text
-from irtbench.study.results import Study
 
 
 @pytest.mark.parametrize("of", ["study", "plain_study"])
@@ -16,7 +15,7 @@ def test_what_is_named_is_cited_and_nothing_else(of: str, request: pytest.Fixtur
         assert (word in text) == (reference in references), word
 
 
-def test_the_numbers_are_those_of_the_study(study: Study) -> None:
+def test_the_numbers_are_those_of_the_study(study: irtbench.Study) -> None:
     text, pruning = methods_text(study), study.scales[0].pruning
     removed = [removal.reason for scale in study.scales for removal in scale.pruning.removals]
     assert "Of 260 respondents, 253 passed screening (7 failed attention checks)." in text

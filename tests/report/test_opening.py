@@ -7,17 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from irtbench.building.prune_rules import Removal
 from irtbench.diagnostics.internal_consistency import MORE_THAN_KEY
-from irtbench.estimation.settings import FitSettings
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import html, scoring_figures
 from irtbench.report.drawing import figure_of
 from irtbench.report.page import FigureOfPanels, Link, Sentence, item_anchor
 from irtbench.report.prose import likeness
-from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.scores import ScoringSettings
-from irtbench.study.results import ScaleStudy, Study
 
 ROW: dict[str, Any] = {
     "respondent_id": "s", "scale": "x", "n_items": 20, "theta": -0.2, "percentile": 43.2, "percentile_lower": 21.9,
@@ -56,12 +53,12 @@ def test_a_percentile_that_is_refused_is_not_printed(flags: str, why: str) -> No
     assert "43" not in said
 
 
-def study(**parts: Any) -> Study:
-    return cast(Study, SimpleNamespace(**parts))
+def study(**parts: Any) -> irtbench.Study:
+    return cast(irtbench.Study, SimpleNamespace(**parts))
 
 
-def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> ScaleStudy:
-    items = ItemParameters.from_difficulty([1.0, -0.5], [-1.0, 1.0], item_ids=["i1", "i2"])
+def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> irtbench.ScaleStudy:
+    items = irtbench.ItemParameters.from_difficulty([1.0, -0.5], [-1.0, 1.0], item_ids=["i1", "i2"])
     pruning = SimpleNamespace(
         removals=removals, rules=None, rejected=None, checks=None, kept=("i1", "i2"), not_available="", mended="",
         guessing=0.0, fit_after=None,
@@ -71,7 +68,7 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
         "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
         "fitted": None, "fits": {}, "n_respondents": 50,
     }  # fmt: skip
-    return cast(ScaleStudy, SimpleNamespace(**(made | parts)))
+    return cast(irtbench.ScaleStudy, SimpleNamespace(**(made | parts)))
 
 
 def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_named() -> None:
@@ -115,7 +112,7 @@ def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_nam
 def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
     found = {"prior_decides": ["i1"], "guessing_not_identified": ["i1", "i2"], "slope_not_identified": ["i2"]}
     fitted = SimpleNamespace(converged=True, summary=lambda: found | {"difficulty_not_identified": []})
-    said = html.warnings([scale(fitted=fitted)], FitSettings(kind="3pl"))
+    said = html.warnings([scale(fitted=fitted)], irtbench.FitSettings(kind="3pl"))
     assert [words(sentence) for sentence in said[:3]] == [
         "Scale x: slope not identified by the data: i2.",
         "Scale x: guessing not identified by the data: i1 and i2.",
@@ -123,7 +120,7 @@ def test_items_that_the_data_or_the_prior_decide_about_are_named() -> None:
         "give: i1.",
     ]
     assert Link("i2", "item-i2") in said[0]
-    assert not any(html._items_to_read(scale(fitted=fitted, scale=None), FitSettings()).values())
+    assert not any(html._items_to_read(scale(fitted=fitted, scale=None), irtbench.FitSettings()).values())
 
 
 def test_warnings_name_the_items_concerned() -> None:
@@ -131,7 +128,7 @@ def test_warnings_name_the_items_concerned() -> None:
     options = pd.DataFrame({"item_id": ["i1", "i2", "i2"], "flags": ["", "", f"chosen by nobody; {MORE_THAN_KEY}"]})
     warned = scale(analysis=SimpleNamespace(options=options), doubts=("the slopes are all alike",))
     warned.pruning.checks = SimpleNamespace(guessing=test)  # type: ignore[misc, assignment]
-    said = html.warnings((warned,), FitSettings())
+    said = html.warnings((warned,), irtbench.FitSettings())
     assert [words(sentence) for sentence in said] == [
         "Scale x: the slopes are all alike.",
         "Scale x: a guessing parameter would fit 1 item significantly better, and the model has none for each item "
@@ -140,14 +137,14 @@ def test_warnings_name_the_items_concerned() -> None:
         "Scale x: kept, though the able miss them more often: i2.",
     ]
     assert all(Link("i2", "item-i2") in sentence for sentence in said[1:])
-    assert len(html.warnings((warned,), FitSettings(kind="3pl"))) == 3
+    assert len(html.warnings((warned,), irtbench.FitSettings(kind="3pl"))) == 3
 
 
 def test_scales_are_grouped_by_whether_the_answers_look_like_a_persons() -> None:
     fits = {"verbs": 0.5, "nouns": -4.0, "names": np.nan}
     scores = pd.DataFrame({"respondent_id": "s", "scale": list(fits), "n_items": 9, "person_fit": list(fits.values())})
     columns = ["respondent_id", "scale", "level", "difficulty_from", "difficulty_to", "n_items", "observed", "z"]
-    said = likeness(scores, Explanation(pd.DataFrame(), pd.DataFrame(columns=columns)), "s")
+    said = likeness(scores, irtbench.Explanation(pd.DataFrame(), pd.DataFrame(columns=columns)), "s")
     assert "do not look like a person’s of its ability on nouns (lz* −4.00)" in said
     assert ". They look like a person’s on verbs (lz* 0.50)" in said
     assert said.endswith("Person fit is not defined on names.")

@@ -7,16 +7,13 @@ import pandas as pd
 import pytest
 from study_parts import table_of
 
+import irtbench
 from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, Exclusion, PruneRules
 from irtbench.config import StudySettings, read_study
-from irtbench.data.responses import ResponseMatrix
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.report import paper_tables, prose
 from irtbench.report.formatting import decimal, p_value
 from irtbench.report.html import render_report
 from irtbench.report.item_details import pruning_table
-from irtbench.study.results import Study
 from irtbench.study.run import run_study, study_dimensions
 
 STUDY = """
@@ -33,16 +30,16 @@ exclude = [{ item_id = "l0", reason = "ambiguous <wording>" }]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> irtbench.Study:
     """Two abilities with eight items each; one item twice, one reversed, one that all got right, one nobody."""
     folder = tmp_path_factory.mktemp("study")
     rng = np.random.default_rng(5)
     parts = []
     for name in "lr":
-        items = ItemParameters.from_difficulty(
+        items = irtbench.ItemParameters.from_difficulty(
             rng.uniform(1.2, 2, 8), rng.normal(0, 0.7, 8), item_ids=[f"{name}{j}" for j in range(8)]
         )
-        parts.append(simulate_responses(rng.normal(size=600), items, rng=rng).values)
+        parts.append(irtbench.simulate_responses(rng.normal(size=600), items, rng=rng).values)
     values = np.hstack(parts)
     values[:, 3] = 1 - values[:, 3]
     copied = rng.random(600) < 0.4
@@ -58,7 +55,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 
 
 @pytest.mark.slow
-def test_abilities_are_counted_and_turned_to_the_scales(study: Study) -> None:
+def test_abilities_are_counted_and_turned_to_the_scales(study: irtbench.Study) -> None:
     counted, turned = prose.abilities(study.dimensions, study.no_dimensions)
     assert "all 16 items and 600 respondents counts 2 abilities" in counted
     assert "100% of the items load most" in turned or "these do not: l3." in turned
@@ -73,7 +70,7 @@ def test_abilities_are_counted_and_turned_to_the_scales(study: Study) -> None:
 
 
 @pytest.mark.slow
-def test_one_ability_and_two_are_next_to_each_other_with_the_test_of_guessing(study: Study) -> None:
+def test_one_ability_and_two_are_next_to_each_other_with_the_test_of_guessing(study: irtbench.Study) -> None:
     table = table_of(paper_tables.two_abilities_table, study)
     assert table["model"].tolist() == ["one ability", "two abilities"] * 2
     right = study.scales[1].pruning
@@ -85,7 +82,7 @@ def test_one_ability_and_two_are_next_to_each_other_with_the_test_of_guessing(st
     assert prose.guessing(study.scales).startswith("Each of 15 items was given a guessing parameter by itself")
 
 
-def test_what_cannot_be_fitted_is_listed_before_any_model(study: Study) -> None:
+def test_what_cannot_be_fitted_is_listed_before_any_model(study: irtbench.Study) -> None:
     before = table_of(paper_tables.before_fit_table, study).set_index("item_id")
     assert before["reason"].to_dict() == {
         "l0": "taken out beforehand: ambiguous <wording>",
@@ -98,7 +95,7 @@ def test_what_cannot_be_fitted_is_listed_before_any_model(study: Study) -> None:
     assert in_file.loc["hard", "n_items"] == 10
 
 
-def test_every_round_says_what_left_and_why(study: Study) -> None:
+def test_every_round_says_what_left_and_why(study: irtbench.Study) -> None:
     table = table_of(paper_tables.removals_table, study)
     removals = {r.item_id: r for scale in study.scales for r in scale.pruning.removals if r.round}
     assert set(table["item_id"]) == {*removals, ""}
@@ -119,7 +116,7 @@ def test_every_round_says_what_left_and_why(study: Study) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_shows_it_and_says_nothing_where_it_was_not_asked(study: Study) -> None:
+def test_the_page_shows_it_and_says_nothing_where_it_was_not_asked(study: irtbench.Study) -> None:
     page = render_report(study)
     for heading in ("Number of abilities and guessing", "Pruning, round by round", "Loading on left", "ambiguous &lt;"):
         assert heading in page
@@ -152,13 +149,13 @@ def test_rules_in_words_follow_the_rules() -> None:
     assert "No rule removes other items." in prose.rules(KEEP_ALL)
 
 
-def small(*, two_booklets: bool = False) -> ResponseMatrix:
+def small(*, two_booklets: bool = False) -> irtbench.ResponseMatrix:
     rng = np.random.default_rng(2)
-    items = ItemParameters.from_difficulty(np.full(8, 1.6), np.linspace(-1, 1, 8))
-    values = simulate_responses(rng.normal(size=200), items, rng=rng).values.copy()
+    items = irtbench.ItemParameters.from_difficulty(np.full(8, 1.6), np.linspace(-1, 1, 8))
+    values = irtbench.simulate_responses(rng.normal(size=200), items, rng=rng).values.copy()
     if two_booklets:
         values[:100, :4] = values[100:, 4:] = np.nan
-    return ResponseMatrix(values, tuple(map(str, range(200))), items.item_ids)
+    return irtbench.ResponseMatrix(values, tuple(map(str, range(200))), items.item_ids)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """What a look at a data set finds: each finding in data that have it, and not in data that have not."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,17 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
 from builders.command_line import run
 from builders.simulated import simulated
-from irtbench.config import read_study
-from irtbench.data.grading import GradingSettings
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
 from irtbench.data.readers import LongTable, read_responses
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.study.examination import Examination, Shape, advise, choose_prior, examine
-from irtbench.study.findings import Finding
 
 N, M = 120, 12
 LABELS = ("no", "perhaps", "yes")
@@ -44,8 +39,8 @@ def answers() -> pd.DataFrame:
     return frame
 
 
-def items() -> ItemTable:
-    return replace(ItemTable.plain([f"item{k + 1}" for k in range(M)]), key=tuple(KEYS))
+def items() -> irtbench.ItemTable:
+    return replace(irtbench.ItemTable.plain([f"item{k + 1}" for k in range(M)]), key=tuple(KEYS))
 
 
 def codes(found: Examination) -> set[str]:
@@ -104,12 +99,21 @@ TROUBLE = {
     "all_or_nothing": lambda f: f.assign(response=f["response"].mask(f["respondent_id"] == "r2", 1)),
     "blocks": in_blocks,
     "wrong_key": lambda f: f.assign(response=f["response"].mask(f["item_id"] == "item3", 1 - f["response"])),
+    "near_names": lambda f: f.assign(
+        respondent_id=f["respondent_id"].mask((f["respondent_id"] == "r7") & (f["item_id"] > "item4"), "R7 ")
+    ),
     "twin_items": lambda f: pd.concat([f, f[f["item_id"] == "item3"].assign(item_id="twin")]),
     "copied_respondents": copied,
     "duplicates": lambda f: pd.concat([f, f[:2]]),
     "trials": lambda f: pd.concat([f.assign(trial="1"), f[:2].assign(trial="2")]),
     "answered_by_ability": skipped_by_the_less_able,
     "finer_scores": lambda f: f.assign(response=f["response"] * 0.7),
+}
+
+
+TEXTS = {
+    "twin_items": "1 group of items has the same responses by all: item3 = twin; ",
+    "near_names": "1 respondent has the name of another but for capitals or spaces: R7 ; if one is meant, give it one",
 }
 
 
@@ -120,6 +124,7 @@ def test_trouble_is_found_and_named(code: str) -> None:
     assert finding is not None, codes(found)
     assert finding.n >= 1
     assert "; " in finding.text  # what is there, and what to do
+    assert finding.text.startswith(TEXTS.get(code, ""))
     assert not finding.text.startswith(("1 items", "1 respondents"))
 
 
@@ -151,58 +156,45 @@ def test_items_that_the_table_lacks_or_has_too_many_or_without_key() -> None:
     known = items()
     lacking = known.select(known.item_ids[1:])
     assert examine(table(answers()), items=lacking).finding("unknown_items").examples == ("item1",)  # type: ignore[union-attr]
-    more = ItemTable.plain([*known.item_ids, "new"])
+    more = irtbench.ItemTable.plain([*known.item_ids, "new"])
     found = examine(table(answers()), items=replace(more, key=(None, *KEYS[1:], "no")))
     assert found.finding("unasked_items").examples == ("new",)  # type: ignore[union-attr]
     assert found.finding("no_keys").examples == ("item1",)  # type: ignore[union-attr]
 
 
+def labelled(*labels: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+    """Three of the answers "perhaps" become the first of these, and the next three the second."""
+
+    def change(frame: pd.DataFrame) -> pd.DataFrame:
+        own = frame.index[frame["answer"] == "perhaps"]
+        for k, label in enumerate(labels):
+            frame.loc[own[3 * k : 3 * k + 3], "answer"] = label
+        return frame
+
+    return change
+
+
+def renamed(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.replace({"item_id": {"item3": "new"}})
+
+
 @pytest.mark.parametrize(
-    ("other", "is_near"), [("Perhaps", True), ("perhpas", True), ("perhaps ", True), ("never", False)]
+    ("change", "code", "text"),
+    [
+        (labelled("Perhaps"), "near_labels", "1 label is nearly the same as others: 'Perhaps' (3) next to 'perhaps'"),
+        (labelled("perhpas"), "near_labels", "1 label is nearly the same as others: 'perhpas' (3) next to 'perhaps'"),
+        (labelled("perhaps "), "near_labels", "1 label is nearly the same as others: 'perhaps ' (3) next to 'perhaps'"),
+        (labelled("never"), "near_labels", None),
+        (labelled("Perhaps", " PERHAPS"), "near_labels", "2 labels are nearly the same as others: "),
+        (renamed, "unknown_items", "1 item answered is not in the table of items: new; "),
+        (renamed, "unasked_items", "1 item of the table was never answered: item3; "),
+    ],
 )
-def test_labels_that_are_nearly_the_same(other: str, is_near: bool) -> None:
-    frame = answers()
-    frame.loc[frame.index[frame["answer"] == "perhaps"][:3], "answer"] = other
-    finding = examine(table(frame), items=items()).finding("near_labels")
-    assert (finding is not None) == is_near
-    if finding is not None:
-        assert f"'{other}' (3) next to 'perhaps'" in finding.text
-
-
-def test_labels_are_counted_once_and_one_is_one() -> None:
-    frame = answers()
-    own = frame.index[frame["answer"] == "perhaps"]
-    frame.loc[own[:3], "answer"] = "Perhaps"
-    assert "1 label is nearly the same as others: 'Perhaps' (3)" in _text(frame, "near_labels")
-    frame.loc[own[3:5], "answer"] = " PERHAPS"
-    assert "2 labels are nearly the same as others: " in _text(frame, "near_labels")
-
-
-def test_of_one_name_the_noun_and_the_verb_are_in_the_singular() -> None:
-    frame = answers()
-    frame.loc[frame["item_id"] == "item3", "item_id"] = "new"
-    assert _text(frame, "unknown_items").startswith("1 item answered is not in the table of items: new; ")
-    assert _text(frame, "unasked_items").startswith("1 item of the table was never answered: item3; ")
-    twins = clean().query("item_id == 'item3'").assign(item_id="copy")
-    found = examine(table(pd.concat([clean(), twins]))).finding("twin_items")
-    assert found is not None
-    assert found.text.startswith("1 group of items has the same responses by all: item3 = copy; ")
-
-
-def _text(frame: pd.DataFrame, code: str) -> str:
-    finding = examine(table(frame), items=items()).finding(code)
-    assert finding is not None
-    return finding.text
-
-
-def test_names_that_differ_in_spaces_or_capitals_are_named() -> None:
-    frame = clean()
-    frame.loc[frame.index[frame["respondent_id"] == "r7"][-5:], "respondent_id"] = "R7 "
-    near = [finding for finding in examine(table(frame)).findings if finding.code == "near_names"]
-    assert [finding.text for finding in near] == [
-        "1 respondent has the name of another but for capitals or spaces: R7 ; if one is meant, give it one name"
-    ]
-    assert near[0].severity == "warning"
+def test_a_finding_of_answers_in_words(
+    change: Callable[[pd.DataFrame], pd.DataFrame], code: str, text: str | None
+) -> None:
+    finding = examine(table(change(answers())), items=items()).finding(code)
+    assert finding is None if text is None else finding is not None and finding.text.startswith(text)
 
 
 def test_one_item_and_one_respondent_are_one_and_what_all_got_right_is_counted() -> None:
@@ -262,7 +254,7 @@ def test_raw_answers_in_a_data_frame_are_graded_by_a_frame_of_keys() -> None:
     keys = pd.DataFrame({"key": KEYS}, index=[f"item{k + 1}" for k in range(M)])
     wide = answers().pivot(index="respondent_id", columns="item_id", values="answer")
     for given in (answers(), wide, answers().assign(answer=lambda long: long["answer"].str.upper())):
-        found = examine(given, items=keys, grading=GradingSettings(normalise=("casefold",)))
+        found = examine(given, items=keys, grading=irtbench.GradingSettings(normalise=("casefold",)))
         assert found.findings == expected.findings == ()
         assert found.summary.content == "answer"
         assert found.table().empty
@@ -272,13 +264,13 @@ def test_a_text_among_responses_is_named() -> None:
     frame = clean().astype({"response": object})
     frame.loc[1, "response"] = "right"
     named = f"respondent {frame['respondent_id'][1]}, item {frame['item_id'][1]}: expected a number .* got 'right'"
-    with pytest.raises(InputError, match=named):
+    with pytest.raises(irtbench.InputError, match=named):
         examine(frame)
 
 
 def test_every_trial_is_looked_at() -> None:
-    items = ItemParameters.from_difficulty(np.ones(4), [-1.0, 0.0, 0.5, 1.0])
-    responses = simulate_responses(np.linspace(-2, 2, 60), items, rng=np.random.default_rng(3), trials=5)
+    items = irtbench.ItemParameters.from_difficulty(np.ones(4), [-1.0, 0.0, 0.5, 1.0])
+    responses = irtbench.simulate_responses(np.linspace(-2, 2, 60), items, rng=np.random.default_rng(3), trials=5)
     for given in (responses, responses.to_long()):
         found = examine(given)
         assert found.summary.n_responses == 60 * 4 * 5
@@ -292,7 +284,7 @@ def test_a_column_named_unlike_the_items_is_named(tmp_path: Path) -> None:
     names = [*(f"q{j}" for j in range(6)), "left"]
     wide = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (30, 7)), columns=names).rename_axis("who")
 
-    def odd(columns: list[str]) -> Finding | None:
+    def odd(columns: list[str]) -> irtbench.Finding | None:
         wide[columns].to_csv(tmp_path / "wide.csv")
         return examine(read_responses(tmp_path / "wide.csv")).finding("odd_names")
 
@@ -327,7 +319,7 @@ def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
         tmp_path / "grades.csv", index=False
     )
     run("init grades.csv --yes -o study.toml", cwd=tmp_path)
-    assert read_study(tmp_path / "study.toml").grades == "grm"
+    assert irtbench.read_study(tmp_path / "study.toml").grades == "grm"
     words = scores.map(["poor", "fair", "good", "great"].__getitem__)
     words.iloc[::3, 1:] = None
     words.to_csv(tmp_path / "words.csv.gz")
@@ -336,5 +328,5 @@ def test_a_study_file_of_grades_has_their_model(tmp_path: Path) -> None:
     assert (found["n_responses"], found["prior"]) == (220, "hierarchical")
     assert "40 responses to the median item" in found["prior_reason"]
     run(f"init {given} --yes -o words.toml", cwd=tmp_path)
-    study = read_study(tmp_path / "words.toml")
+    study = irtbench.read_study(tmp_path / "words.toml")
     assert (study.grades, study.data.levels) == ("grm", ("poor", "fair", "good", "great"))

@@ -1,15 +1,14 @@
 """A study file takes every format, a folder of logs, and the choices that these leave."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import irtbench
+from builders.harness_logs import write_logs
 from builders.simulated import simulated
-from irtbench.config import read_study
-from irtbench.data.input_error import InputError
 from irtbench.data.place import file_hash
 from irtbench.study.study_data import read_data
 from irtbench.study.systems import read_systems
@@ -18,34 +17,18 @@ N = 12
 RESPONSES = simulated(N, 6, seed=3)[0]
 
 
-def write_runs(folder: Path, rows: range) -> None:
-    """Samples of lm-evaluation-harness, a file a system, under two metrics."""
-    for row in rows:
-        place = folder / RESPONSES.respondent_ids[row]
-        place.mkdir(parents=True)
-        lines = [
-            {
-                "doc_id": k, "doc": {"q": k}, "target": "yes", "resps": [["yes"]], "filtered_resps": ["yes"],
-                "filter": "none", "metrics": ["acc", "acc_norm"], "acc": float(x), "acc_norm": 0.0, "doc_hash": f"h{k}",
-            }
-            for k, x in enumerate(RESPONSES.values[row])
-        ]  # fmt: skip
-        text = "\n".join(json.dumps(line) for line in lines)
-        (place / "samples_t_2026-11-21T23-55-05.942347.jsonl").write_text(text + "\n")
-
-
 def study(folder: Path, data: str) -> Path:
     (folder / "study.toml").write_text(f"[data]\n{data}\n")
     return folder / "study.toml"
 
 
 def test_a_folder_of_logs_is_a_study(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs", range(N))
-    settings = read_study(
-        study(tmp_path, 'answers = "runs"\nformat = "lm-eval"\ncontent = "responses"\nmetric = ["acc"]')
+    write_logs(RESPONSES, range(N), tmp_path / "runs")
+    settings = irtbench.read_study(
+        study(tmp_path, 'answers = "runs"\nformat = "lm-eval"\ncontent = "responses"\nmetric = ["acc,strict"]')
     )
     data = read_data(settings)
-    assert data.responses.item_ids == tuple(f"t/{k}" for k in range(6))
+    assert data.responses.item_ids == tuple(f"t/{item}" for item in RESPONSES.item_ids)
     order = [data.responses.respondent_ids.index(name) for name in RESPONSES.respondent_ids]
     np.testing.assert_array_equal(data.responses.to_matrix().values[order], RESPONSES.values)
     before = file_hash(settings.data.answers)
@@ -54,21 +37,21 @@ def test_a_folder_of_logs_is_a_study(tmp_path: Path) -> None:
 
 
 def test_a_choice_that_is_not_made_is_an_error(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs", range(N))
-    with pytest.raises(InputError, match=r"several .*acc_norm.*--metric"):
-        read_data(read_study(study(tmp_path, 'answers = "runs"\ncontent = "responses"')))
-    with pytest.raises(InputError, match=r"data.format: expected 'auto', 'long', .*'py-irt' but got 'excel'"):
-        read_study(study(tmp_path, 'answers = "runs"\nformat = "excel"'))
+    write_logs(RESPONSES, range(N), tmp_path / "runs")
+    with pytest.raises(irtbench.InputError, match=r"several .*acc_norm.*--metric"):
+        read_data(irtbench.read_study(study(tmp_path, 'answers = "runs"\ncontent = "responses"')))
+    with pytest.raises(irtbench.InputError, match=r"data.format: expected 'auto', 'long', .*'py-irt' but got 'excel'"):
+        irtbench.read_study(study(tmp_path, 'answers = "runs"\nformat = "excel"'))
 
 
 def test_a_system_may_be_of_another_format_than_the_crowd(tmp_path: Path) -> None:
-    write_runs(tmp_path / "runs", range(2))
-    items = [f"t/{k}" for k in range(6)]
+    write_logs(RESPONSES, range(2), tmp_path / "runs")
+    items = [f"t/{item}" for item in RESPONSES.item_ids]
     rows = [(f"w{i}", item, "yes" if (i + k) % 2 else "no") for i in range(N) for k, item in enumerate(items)]
     pd.DataFrame(rows, columns=["worker", "task", "label"]).to_csv(tmp_path / "crowd.csv", index=False)
-    pd.DataFrame({"item_id": items, "key": "yes"}).to_csv(tmp_path / "items.csv", index=False)
-    data = 'answers = "crowd.csv"\nitems = "items.csv"\nmetric = ["acc"]\n[score]\nsystems = ["runs"]'
-    settings = read_study(study(tmp_path, data))
+    pd.DataFrame({"item_id": items, "key": ["no", "yes"] * 3}).to_csv(tmp_path / "items.csv", index=False)
+    data = 'answers = "crowd.csv"\nitems = "items.csv"\nmetric = ["acc,strict"]\n[score]\nsystems = ["runs"]'
+    settings = irtbench.read_study(study(tmp_path, data))
     read = read_data(settings)
     assert read.responses.n_respondents == N
     ((_, systems),) = read_systems(settings, read.items)
@@ -88,7 +71,7 @@ def test_submissions_that_prolific_does_not_count_are_left_out(tmp_path: Path) -
     )  # fmt: skip
     people.to_csv(tmp_path / "prolific.csv", index=False)
     data = 'answers = "r.csv"\ncontent = "responses"\nrespondents = "prolific.csv"'
-    assert read_data(read_study(study(tmp_path, data))).responses.respondent_ids == names[1:]
-    read = read_data(read_study(study(tmp_path, data + '\n[score]\nnorm_groups = ["Sex"]')))
+    assert read_data(irtbench.read_study(study(tmp_path, data))).responses.respondent_ids == names[1:]
+    read = read_data(irtbench.read_study(study(tmp_path, data + '\n[score]\nnorm_groups = ["Sex"]')))
     assert read.respondents is not None
     assert read.respondents["Sex"].tolist()[1] == "Female"

@@ -7,12 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
-from irtbench.bank.bank import load_bank
-from irtbench.building.assembly import assemble_forms
-from irtbench.building.form_wishes import Limit
+import irtbench
+from builders.command_line import run
 from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 
 STUDY = """[data]
 answers = "answers.csv"
@@ -29,7 +26,7 @@ preset = "none"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     rng = np.random.default_rng(1)
-    items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 12), rng.normal(size=12))
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 12), rng.normal(size=12))
     simulate_responses(rng.normal(size=300), items, rng=rng).to_long().to_csv(folder / "answers.csv", index=False)
     table = pd.DataFrame({"item_id": items.item_ids, "topic": ["x", "y", "z"] * 4, "set": "one"})
     other = pd.DataFrame({"item_id": ["other"], "topic": ["x"], "set": ["two"]})
@@ -44,12 +41,12 @@ def test_forms_are_those_of_the_bank(folder: Path) -> None:
     run(f"build {folder}/study.toml -o {folder}/out -q")
     form = pd.read_csv(folder / "out" / "form.csv")
     assert (form["topic"] == "x").sum() >= 2
-    bank = load_bank(folder / "out" / "bank.json")
+    bank = irtbench.load_bank(folder / "out" / "bank.json")
     columns = pd.read_csv(folder / "items.csv")
-    again = assemble_forms(bank, length=4, limits=[Limit("topic", "x", 2)], columns=columns)
+    again = irtbench.assemble_forms(bank, length=4, limits=[irtbench.Limit("topic", "x", 2)], columns=columns)
     assert form["item_id"].tolist() == list(again.forms[0])
     assert json.loads((folder / "out" / "form.json").read_text())["optimal"] is True
-    assert load_bank(folder / "out" / "form_bank.json").scales[0].items.item_ids == again.forms[0]
+    assert irtbench.load_bank(folder / "out" / "form_bank.json").scales[0].items.item_ids == again.forms[0]
 
 
 def test_a_wish_that_cannot_be_met_leaves_the_rest(folder: Path) -> None:
@@ -58,17 +55,3 @@ def test_a_wish_that_cannot_be_met_leaves_the_rest(folder: Path) -> None:
     assert "no form: no form of the bank's 12 items meets all wishes; this has to give way: length 40" in done.err
     assert (folder / "long" / "bank.json").exists()
     assert not (folder / "long" / "form.csv").exists()
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("lenght = 4", "forms.lenght: unknown key; expected one of length, se"),
-        ("length = 4\nse = .3", "forms: expected one of length, se, reliability but got length and se"),
-        ("length = 4.5", "forms.length: expected a whole number but got 4.5"),
-        ('length = 4\nlimits = [{ column = "topic" }]', "forms.limits.0.value: missing"),
-    ],
-)
-def test_a_wrong_key_is_named(folder: Path, text: str, said: str) -> None:
-    (folder / "wrong.toml").write_text(f"{STUDY}{text.replace('= .', '= 0.')}\n")
-    refused(f"build {folder}/wrong.toml -o {folder}/wrong", saying=said)

@@ -7,14 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from irtbench.config import read_study
-from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.data.responses import ResponseMatrix
-from irtbench.data.screening import ScreeningSettings, screen
-from irtbench.estimation.settings import FitSettings
+import irtbench
 from irtbench.models.curves import icc
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.study.person_screening import (
     crowd_similarity,
     fit_scales,
@@ -27,14 +21,14 @@ from irtbench.study.screening_effect import ScreeningEffect, exclusions_by_abili
 from irtbench.study.study_data import read_data
 
 N, N_GUESSERS, HALF = 300, 20, 20
-KEEP_ERRORS_OUT = FitSettings(standard_errors=False)
+KEEP_ERRORS_OUT = irtbench.FitSettings(standard_errors=False)
 
 
 @pytest.fixture(scope="module")
-def crowd() -> tuple[ResponseMatrix, ItemTable, pd.DataFrame, ItemParameters]:
+def crowd() -> tuple[irtbench.ResponseMatrix, irtbench.ItemTable, pd.DataFrame, irtbench.ItemParameters]:
     """Two scales of 20 items; the last 20 of 300 people guess among three options; person 1 copies from person 0."""
     rng = np.random.default_rng(4)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.3, 0.2, 2 * HALF), rng.normal(-0.7, 0.8, 2 * HALF))
+    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.3, 0.2, 2 * HALF), rng.normal(-0.7, 0.8, 2 * HALF))
     common = rng.standard_normal(N)
     theta = [0.8 * common + 0.6 * rng.standard_normal(N) for _ in range(2)]
     p = np.hstack([icc(t, items.select(items.item_ids[k * HALF : (k + 1) * HALF])) for k, t in enumerate(theta)])
@@ -43,7 +37,7 @@ def crowd() -> tuple[ResponseMatrix, ItemTable, pd.DataFrame, ItemParameters]:
     coded[1] = np.where(rng.random(2 * HALF) < 0.95, coded[0], coded[1])
     coded[0, :10], coded[1, :10] = 1, 1  # a low pair: ten common wrong answers
     ids = tuple(f"r{i}" for i in range(N))
-    responses = ResponseMatrix((coded == 0).astype(float), ids, items.item_ids)
+    responses = irtbench.ResponseMatrix((coded == 0).astype(float), ids, items.item_ids)
     table = pd.DataFrame(
         {
             "respondent_id": np.repeat(ids, 2 * HALF),
@@ -52,21 +46,25 @@ def crowd() -> tuple[ResponseMatrix, ItemTable, pd.DataFrame, ItemParameters]:
         }
     )
     label = ("u",) * HALF + ("v",) * HALF
-    nothing = (None,) * (2 * HALF)
-    known = ItemTable(items.item_ids, ("a",) * (2 * HALF), label, nothing, nothing, (False,) * (2 * HALF))
+    known = replace(irtbench.ItemTable.plain(items.item_ids), key=("a",) * (2 * HALF), label=label)
     return responses, known, table, items
 
 
-def test_guessers_are_unlike_the_model_and_others_are_not(crowd) -> None:
+@pytest.fixture(scope="module")
+def screened(crowd) -> irtbench.Screening:
     responses, known, _, _ = crowd
-    screening = screen(responses, known, ScreeningSettings(person_fit_p=0.01))
-    found = screen_by_fit(screening, responses, known.scales(), KEEP_ERRORS_OUT, seed=0)
-    removed = ~found.kept
+    screening = irtbench.screen(responses, known, person_fit_p=0.01)
+    return screen_by_fit(screening, responses, known.scales(), KEEP_ERRORS_OUT, seed=0)
+
+
+def test_guessers_are_unlike_the_model_and_others_are_not(crowd, screened: irtbench.Screening) -> None:
+    responses, known, _, _ = crowd
+    removed = ~screened.kept
     assert removed[-N_GUESSERS:].mean() > 0.4
     assert removed[2:-N_GUESSERS].mean() < 0.03
-    assert set(found.reason) == {"", "unlike the model"}
+    assert set(screened.reason) == {"", "unlike the model"}
     # without the rule nothing is fitted
-    plain = screen(responses, known)
+    plain = irtbench.screen(responses, known)
     assert screen_by_fit(plain, responses, known.scales(), KEEP_ERRORS_OUT, seed=0) is plain
 
 
@@ -82,20 +80,18 @@ def test_person_fit_of_several_scales_is_standard_normal_where_the_model_holds(c
     assert 0.85 < own.std() < 1.15
 
 
-def away_from(items: ItemParameters, found: ScreeningEffect) -> list[float]:
+def away_from(items: irtbench.ItemParameters, found: ScreeningEffect) -> list[float]:
     """How far difficulties are from the truth before screening and after, in the median."""
     by_item = found.items.set_index("item_id").loc[list(items.item_ids)]
     return [float(np.abs(by_item[f"difficulty_{stage}"] - items.difficulty).median()) for stage in ("before", "after")]
 
 
-def test_screening_brings_items_nearer_to_the_truth(crowd) -> None:
+def test_screening_brings_items_nearer_to_the_truth(crowd, screened: irtbench.Screening) -> None:
     responses, known, table, items = crowd
-    screening = screen(responses, known, ScreeningSettings(person_fit_p=0.01))
-    screening = screen_by_fit(screening, responses, known.scales(), KEEP_ERRORS_OUT, seed=0)
-    found = screening_effect(screening, responses, known, known.scales(), FitSettings(), answers=table, seed=0)
+    found = screening_effect(screened, responses, known, known.scales(), irtbench.FitSettings(), answers=table, seed=0)
     scales = found.scales.set_index(["scale", "stage"])
     assert list(scales.index) == [(s, stage) for stage in ("before", "after") for s in ("u", "v", "all")]
-    assert scales.loc["all", "n_respondents"].tolist() == [N, screening.kept.sum()]
+    assert scales.loc["all", "n_respondents"].tolist() == [N, screened.kept.sum()]
     assert scales.loc[("all", "after"), "proportion_correct"] > scales.loc[("all", "before"), "proportion_correct"]
     assert scales.loc[("u", "after"), "reliability"] > 0.7
     assert np.isnan(scales.loc[("all", "after"), "reliability"])
@@ -106,7 +102,7 @@ def test_screening_brings_items_nearer_to_the_truth(crowd) -> None:
 def test_the_chance_rule_takes_honest_people_and_moves_the_scale(crowd) -> None:
     """A negative control: people of low ability go with the guessers, and 0 is the mean of those who are left."""
     responses, known, _, items = crowd
-    screening = screen(responses, known, ScreeningSettings(chance_level=1 / 3))
+    screening = irtbench.screen(responses, known, irtbench.ScreeningSettings(chance_level=1 / 3))
     assert screening.kept[-N_GUESSERS:].sum() == 2
     assert (~screening.kept[:-N_GUESSERS]).sum() == 50
     found = screening_effect(screening, responses, known, known.scales(), KEEP_ERRORS_OUT, seed=0)
@@ -122,8 +118,8 @@ def test_a_rule_that_leaves_out_honest_weak_people_is_named_and_one_that_finds_g
 
     def said(p: np.ndarray, rule: str, chosen: slice) -> tuple[str, ...]:
         correct = np.vstack([honest, (rng.random(p.shape) < p).astype(float)])
-        everybody = ResponseMatrix(correct, tuple(f"r{k}" for k in range(len(correct))), responses.item_ids)
-        screening = screen(everybody, known, ScreeningSettings())
+        everybody = irtbench.ResponseMatrix(correct, tuple(f"r{k}" for k in range(len(correct))), responses.item_ids)
+        screening = irtbench.screen(everybody, known, irtbench.ScreeningSettings())
         reason = np.full(len(correct), "", dtype=object)
         reason[chosen] = rule
         screening = replace(screening, reason=reason)
@@ -163,11 +159,11 @@ def test_a_study_screens_by_approval_and_by_fit(crowd, tmp_path: Path) -> None:
         'respondent_columns = { respondent_id = "worker" }\n'
         "[screening]\nmin_approval = 0.97\nperson_fit_p = 0.01\nmax_pattern = 20\n"
     )
-    settings = read_study(tmp_path / "study.toml")
+    settings = irtbench.read_study(tmp_path / "study.toml")
     screening = screen_respondents(settings, read_data(settings)).last
     assert screening.reason[0] == "low approval rate"
     assert screening.reason.count("unlike the model") >= 8
     assert np.isnan(screening.person_fit[0])
     (tmp_path / "workers.csv").write_text("worker,rate\nr0,1\n")
-    with pytest.raises(InputError, match=r"min_approval: file .*workers.csv has no column approval_rate"):
+    with pytest.raises(irtbench.InputError, match=r"min_approval: file .*workers.csv has no column approval_rate"):
         read_data(settings)

@@ -6,11 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import irtbench
 from irtbench.config import StudyFile, read_study
-from irtbench.data.grading import GradingSettings
 from irtbench.data.input_error import InputError
-from irtbench.data.items import ItemTable
-from irtbench.evaluation.agreement import agreement
 from irtbench.study.person_screening import agreement_of_kept, screen_respondents
 from irtbench.study.screening_effect import agreement_on
 from irtbench.study.study_data import check_named_items, divide, read_data
@@ -61,7 +59,7 @@ def test_files_are_read_graded_screened_and_compared(settings: StudyFile, monkey
     assert overall.n_answers == 20
     assert data.answers is not None
     own = data.answers[data.answers["respondent_id"] != "p5"]
-    assert overall.fleiss_kappa == agreement(own, items=data.items).fleiss_kappa
+    assert overall.fleiss_kappa == irtbench.agreement(own, items=data.items).fleiss_kappa
     assert by_label.keys() == {"u", "v"}
     assert agreement_of_kept(settings, replace(data, answers=None), screening) == (None, {})
 
@@ -74,7 +72,7 @@ def test_items_are_divided_and_unknown_ones_named(settings: StudyFile) -> None:
     half = replace(items, label=("u", None, "v", "v"))
     with pytest.raises(InputError, match=r"scales.by: item b has no label"):
         divide(half, settings)
-    assert divide(ItemTable.plain(("a", "b")), settings) == {"all": ("a", "b")}
+    assert divide(irtbench.ItemTable.plain(("a", "b")), settings) == {"all": ("a", "b")}
     check_named_items(parts, settings)
     for part, wrong in (
         ("pruning", replace(settings.pruning, protect=("a", "z"))),
@@ -85,12 +83,12 @@ def test_items_are_divided_and_unknown_ones_named(settings: StudyFile) -> None:
 
 
 def test_the_effect_of_screening_compares_answers_as_they_were_graded(settings: StudyFile) -> None:
-    data = read_data(replace(settings, grading=GradingSettings(normalise=("casefold",))))
+    data = read_data(replace(settings, grading=irtbench.GradingSettings(normalise=("casefold",))))
     assert data.answers is not None
     shouted = data.answers.assign(answer=[a.upper() if k % 3 else a for k, a in enumerate(data.answers["answer"])])
     of = (data.items, data.responses.to_matrix())
-    expected = agreement_on(data.answers, *of, GradingSettings())["all"].fleiss_kappa
-    assert agreement_on(shouted, *of, GradingSettings(normalise=("casefold",)))["all"].fleiss_kappa == expected
-    assert agreement_on(shouted, *of, GradingSettings())["all"].fleiss_kappa < expected
+    expected = agreement_on(data.answers, *of, irtbench.GradingSettings())["all"].fleiss_kappa
+    assert agreement_on(shouted, *of, irtbench.GradingSettings(normalise=("casefold",)))["all"].fleiss_kappa == expected
+    assert agreement_on(shouted, *of, irtbench.GradingSettings())["all"].fleiss_kappa < expected
     spaced = data.answers.assign(answer=[f"{a} " if k % 3 else a for k, a in enumerate(data.answers["answer"])])
-    assert agreement_on(spaced, *of, GradingSettings())["all"].fleiss_kappa == expected
+    assert agreement_on(spaced, *of, irtbench.GradingSettings())["all"].fleiss_kappa == expected

@@ -8,38 +8,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import irtbench
 from builders.stored import on_disk
-from irtbench.config import StudyFile, read_study
-from irtbench.data.items import ItemTable
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.screening import Screening, ScreeningOutcomes, ScreeningSettings, screen
-from irtbench.models.curves import simulate_responses
-from irtbench.models.item_parameters import ItemParameters
 from irtbench.study.person_screening import screen_respondents
 from irtbench.study.study_data import StudyData
 
 RULES = ScreeningSettings(min_responses=3, attention_share=0.5, chance_level=0.25, chance_p=0.4)
 
 
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> StudyFile:
-    folder = tmp_path_factory.mktemp("study")
-    (folder / "answers.csv").touch()
-    (folder / "study.toml").write_text('[data]\nanswers = "answers.csv"\ncontent = "responses"\n')
-    return replace(read_study(folder / "study.toml"), screening=RULES)
-
-
-def crowd(n: int, missing: float, seed: int) -> tuple[ResponseMatrix, ItemTable]:
+def crowd(n: int, missing: float, seed: int) -> tuple[ResponseMatrix, irtbench.ItemTable]:
     """Six items and two checks."""
     rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.uniform(1, 2, 6), np.linspace(-1.2, 1.2, 6))
+    items = irtbench.ItemParameters.from_difficulty(rng.uniform(1, 2, 6), np.linspace(-1.2, 1.2, 6))
     values = np.hstack([
-        simulate_responses(rng.normal(size=n), items, rng=rng).values, (rng.random((n, 2)) < 0.8).astype(float)
+        irtbench.simulate_responses(rng.normal(size=n), items, rng=rng).values, (rng.random((n, 2)) < 0.8).astype(float)
     ])  # fmt: skip
     values[rng.random(values.shape) < missing] = np.nan
     names = (*items.item_ids, "check1", "check2")
     matrix = ResponseMatrix(values, tuple(f"r{k}" for k in range(n)), names)
-    return matrix, replace(ItemTable.plain(names), attention=(False,) * 6 + (True,) * 2)
+    return matrix, replace(irtbench.ItemTable.plain(names), attention=(False,) * 6 + (True,) * 2)
 
 
 def table_of(parts: list[Screening]) -> pd.DataFrame:
@@ -53,15 +42,18 @@ def table_of(parts: list[Screening]) -> pd.DataFrame:
 )  # fmt: skip
 @settings(max_examples=25, deadline=None)
 def test_part_by_part_it_is_the_screening_in_memory(
-    study: StudyFile, tmp_path_factory: pytest.TempPathFactory, n: int, rows: int, missing: float, seed: int
+    tmp_path_factory: pytest.TempPathFactory, n: int, rows: int, missing: float, seed: int
 ) -> None:
     matrix, items = crowd(n, missing, seed)
-    expected = screen(matrix, items, RULES)
+    expected, folder = screen(matrix, items, RULES), tmp_path_factory.mktemp("store")
+    (folder / "answers.csv").touch()
+    (folder / "study.toml").write_text('[data]\nanswers = "answers.csv"\ncontent = "responses"\n')
+    study = replace(irtbench.read_study(folder / "study.toml"), screening=RULES)
     parts: list[Screening] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("irtbench.data.stored_responses.StoredResponses.at_once", rows)
         patch.setattr("irtbench.study.person_screening.FEWEST_RESPONDENTS", 1)
-        stored = on_disk(matrix, tmp_path_factory.mktemp("store"))
+        stored = on_disk(matrix, folder / "stored")
         found = screen_respondents(study, StudyData(None, stored, items), sample=50, each=parts.append)
     here = table_of(parts).set_index("respondent_id").loc[list(matrix.respondent_ids)].reset_index()
     pd.testing.assert_frame_equal(here, expected.table())
@@ -76,7 +68,7 @@ def test_outcomes_by_hand() -> None:
     """Two kept with 1 and .5 right, one without a response, one with too few, none right."""
     values = np.array([[1, 1], [1, 0], [np.nan, np.nan], [0, np.nan]])
     found = screen(
-        ResponseMatrix(values, ("a", "b", "c", "d"), ("i", "j")), ItemTable.plain(("i", "j")), min_responses=2
+        ResponseMatrix(values, ("a", "b", "c", "d"), ("i", "j")), irtbench.ItemTable.plain(("i", "j")), min_responses=2
     )
     table = ScreeningOutcomes.of(found).table()
     assert table["outcome"].tolist() == ["kept", "no response", "too few responses"]
