@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 # a busy machine is no failure, and what fails on one machine fails on all
-settings.register_profile("any machine", deadline=None, derandomize=True, max_examples=30)
+settings.register_profile(
+    "any machine", deadline=None, derandomize=True, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("any machine")
 # nor do examples hang on the constants of whatever modules are loaded, which take seconds to read in every process
 providers.is_local_module_file = lambda path: False  # type: ignore[attr-defined, assignment]
