@@ -82,20 +82,6 @@ def test_data_that_determine_nothing_are_refused() -> None:
     assert fit_model(constant, FitSettings(prior="weak")).converged
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"guessing": 1.0}, r"guessing: expected a number in \[0, 1\)"),
-        ({"kind": "3pl", "guessing": 0.2}, "guessing is estimated"),
-        ({"n_options": 1}, "n_options: expected a number of at least 2"),
-        ({"n_nodes": 3}, r"n_nodes: expected a number in \[11, 2001\]"),
-    ],
-)
-def test_settings_are_checked_at_the_door(wrong: dict[str, object], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        FitSettings(**wrong)  # type: ignore[arg-type]
-
-
 def guessed(
     n: int = 1500, n_items: int = 20, *, seed: int = 0, c: float = 0.25
 ) -> tuple[ItemParameters, ResponseMatrix]:
@@ -114,11 +100,6 @@ def test_each_item_gets_the_model_asked_for() -> None:
     assert fitted.n_parameters == 2 * 20 + 1
     one = fit_model(responses, FitSettings(kind="3pl", by_item={"item3": "2pl"}))
     assert one.items.model[:4] == ("3pl", "3pl", "2pl", "3pl")
-
-
-def test_a_guessing_outside_its_range_is_refused() -> None:
-    with pytest.raises(InputError, match=r"by_item.item1: expected .* a number in \[0, 1\) but got 1.5"):
-        FitSettings(by_item={"item1": 1.5})
 
 
 def test_without_a_prior_an_item_without_guessing_becomes_a_2pl() -> None:

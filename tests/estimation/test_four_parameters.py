@@ -202,26 +202,6 @@ def test_what_knows_no_upper_asymptote_refuses_it() -> None:
             use()
 
 
-@pytest.mark.parametrize(
-    ("keywords", "saying"),
-    [
-        ({"prior": "none"}, "guessing of a 4pl has a prior"),
-        (
-            {"posterior": "normal", "prior": "none", "prior_guessing": "beta:5,15"},
-            "a posterior without a prior of slopes does not go with a 4pl",
-        ),
-        (
-            {"prior_upper": "gamma:1,2"},
-            "expected normal:MEAN,SD of logit u, or beta:ALPHA,BETA of u but got 'gamma:1,2'",
-        ),
-    ],
-)
-def test_what_does_not_go_with_a_4pl_is_refused(keywords: dict[str, object], saying: str) -> None:
-    rows = np.random.default_rng(0).integers(0, 2, (50, 5))
-    with pytest.raises(InputError, match=saying):
-        fit_model(rows, model="4pl", **keywords)  # type: ignore[arg-type]
-
-
 def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path) -> None:
     items = truth(8, upper=0.8, seed=8)
     rng = np.random.default_rng(9)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.marginal.population import LEAST_DEVIATION, NormalMixture
 from irtbench.models.quadrature import normal_grid
 
@@ -78,24 +78,6 @@ def test_no_component_is_narrower_than_may_be() -> None:
     again, _, _ = narrow.standardised()
     assert float(again.deviation.min()) == pytest.approx(LEAST_DEVIATION, rel=1e-8)
     assert again.moments == pytest.approx((0, 1))  # and standardised all the same
-
-
-def test_what_does_not_go_together_is_refused() -> None:
-    with pytest.raises(InputError, match="estimated population"):
-        FitSettings(population="estimated", prior="hierarchical")
-
-
-@pytest.mark.parametrize("seed", [0, 3, 5])
-def test_the_density_does_not_run_off_the_grid(seed: int) -> None:
-    # in these crowds the polynomial that once was the log density, carried on beyond the nodes, rose without limit
-    rng = np.random.default_rng(seed)
-    items = ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 30), rng.normal(0, 1, 30))
-    responses = simulate_responses(rng.normal(size=1000), items, rng=rng)
-    normal, estimated = (fit_model(responses, FitSettings(population=p, standard_errors=False))  # type: ignore[arg-type]
-                         for p in ("normal", "estimated"))  # fmt: skip
-    assert estimated.converged
-    assert estimated.log_likelihood > normal.log_likelihood - 1e-6
-    assert estimated.quadrature.weights.max() < 0.1
 
 
 def few_items(seed: int) -> ResponseMatrix:

@@ -228,19 +228,6 @@ def test_items_that_have_nothing_in_common_are_said_to_have_none() -> None:
     assert np.isnan(irtbench.fit_model(values, model="rasch").population["se_sd"])
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"kind": "rasch", "prior": "hierarchical"}, "prior hierarchical is one of slopes"),
-        ({"kind": "1pl", "by_item": {"item1": "2pl"}}, "one slope for all items"),
-        ({"kind": "5pl"}, "expected 'rasch', '1pl', '2pl', '3pl' or '4pl' but got '5pl'"),
-    ],
-)
-def test_what_does_not_go_with_a_common_slope_is_refused(settings, said: str) -> None:
-    with pytest.raises(irtbench.InputError, match=said):
-        irtbench.FitSettings(**settings)
-
-
 def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:
     anchor = irtbench.ItemParameters.from_difficulty([1.0], [0.0])
     flat = irtbench.ItemParameters.from_difficulty([0.0], [0.0])
