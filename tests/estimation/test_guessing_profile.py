@@ -218,19 +218,3 @@ def test_where_guessing_ends_at_the_proportion_correct_no_profile_is_drawn(prior
     alone = fit_model((np.arange(50) < 8).astype(float)[:, None], kind="3pl", prior=prior)
     assert alone.items.guessing[0] > 0.1
     assert alone.converged == (prior == "weak")
-
-
-@pytest.mark.slow
-def test_coverage_where_half_of_the_items_are_2pl() -> None:
-    by_ratio, by_errors = [], []
-    for seed in range(6):
-        rng = np.random.default_rng([1, seed])
-        a, b, c = rng.lognormal(0.2, 0.3, 40), rng.normal(size=40), np.where(np.arange(40) % 2, 0.2, 0.0)
-        data = simulate_responses(rng.normal(size=1000), ItemParameters.from_difficulty(a, b, c), rng=rng)
-        table = fit_model(data, kind="3pl", prior="none").table()
-        if "difficulty_lower" in table:
-            by_ratio += list((table["difficulty_lower"] <= b) & (b <= table["difficulty_upper"]))
-            by_errors += list((table["difficulty"] - b).abs() <= 1.96 * table["se_difficulty"])
-    assert len(by_ratio) >= 120
-    assert np.mean(by_ratio) > 0.91  # .94 expected, standard error .02 over 120 items
-    assert np.mean(by_errors) < 0.91  # negative control: what standard errors give

@@ -195,39 +195,18 @@ def test_the_table_and_the_summary_say_what_they_hold(two: ResponseMatrix, explo
     assert without.table()["se_intercept"].isna().all()
 
 
-SLOPES = np.zeros((12, 2))
-SLOPES[:6, 0] = SLOPES[6:, 1] = [0.8, 1.0, 1.2, 1.4, 1.6, 1.8]
-INTERCEPT = np.tile([-1.0, -0.6, -0.2, 0.2, 0.6, 1.0], 2)
-
-
-def trials_drawn(n_respondents: int, most: int, *, seed: int) -> tuple[NDArray[np.float64], ResponseMatrix]:
-    """Abilities, and k right of 0 to so many trials of each item."""
-    rng = np.random.default_rng(seed)
-    theta = rng.normal(size=(n_respondents, 2))
-    n = rng.integers(0, most + 1, (n_respondents, 12))
-    k = rng.binomial(n, 1 / (1 + np.exp(-(theta @ SLOPES.T + INTERCEPT)))).astype(float)
-    names = tuple(f"item{j}" for j in range(12))
-    return theta, ResponseMatrix(np.where(n > 0, k, np.nan), tuple(map(str, range(n_respondents))), names, n)
-
-
-def test_slopes_and_abilities_are_recovered_within_their_errors() -> None:
-    theta, responses = trials_drawn(600, 4, seed=3)
-    pattern = SLOPES == 0
-    fitted = fit_factors(responses, 2, zero_loadings=pattern)
-    assert fitted.converged
-    errors = fitted.standard_errors()
-    found = np.concatenate([fitted.slopes[~pattern], fitted.intercept])
-    truth = np.concatenate([SLOPES[~pattern], INTERCEPT])
-    error = np.concatenate([np.stack([errors["slope_1"], errors["slope_2"]], axis=1)[~pattern], errors["intercept"]])
-    z = (found - truth) / error
-    assert 0.5 < np.mean(z**2) < 1.6  # 24 squares of about unit mean: chi-square / 24 is .52 to 1.64 in 95%
-    scores = factor_scores(fitted, responses)
-    assert list(scores.columns[-1:]) == ["n_trials"]
-    assert (scores["n_trials"] == responses.n_by_respondent).all()
-    np.testing.assert_allclose(scores["accuracy"], responses.accuracy())
-    for k in (1, 2):
-        z = (scores[f"theta_{k}"] - theta[:, k - 1]) / scores[f"se_{k}"]
-        assert np.mean(np.abs(z) < 1.96) == pytest.approx(0.95, abs=0.03)
+def test_scores_of_trials_are_those_of_an_item_a_trial(two: ResponseMatrix, exploratory: FactorModel) -> None:
+    second = two.values[::-1]
+    both = ResponseMatrix(two.values + second, two.respondent_ids, two.item_ids, np.full(second.shape, 2))
+    names = (*two.item_ids, *(f"{item} again" for item in two.item_ids))
+    slopes, intercepts = (np.tile(part, (2, 1)) for part in (exploratory.slopes, exploratory.intercepts))
+    kinds = {"models": 2 * exploratory.models, "categories": 2 * exploratory.categories}
+    twice = replace(exploratory, item_ids=names, slopes=slopes, intercepts=intercepts, covariance=None, **kinds)
+    expected = factor_scores(twice, ResponseMatrix(np.hstack([two.values, second]), two.respondent_ids, names))
+    found = factor_scores(exploratory, both)
+    for name in ("theta_1", "theta_2", "se_1", "se_2", "accuracy", "n_correct"):
+        np.testing.assert_allclose(found[name], expected[name], atol=1e-6)
+    assert (found["n_trials"] == 32).all()
 
 
 @pytest.mark.parametrize("label", ["entailment", "neutral"])

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import irtbench
+from builders.by_hand import Read, counts_of
 from builders.mirt_figures import lsat6
 from irtbench.estimation.marginal import observed_information
 
@@ -131,42 +132,25 @@ def test_standard_errors_carry_the_anchors_own(simulated) -> None:
     )
     factor[2::3] *= 0.3
     joint = irtbench.JointError((factor @ factor.T).reshape(known, 3, known, 3), 0.003, 0.002)
-    details = irtbench.ItemTable.plain(anchors.item_ids)
-    bank = irtbench.Scale("all", anchors, details, joint_error=joint)
+    bank = irtbench.Scale("all", anchors, irtbench.ItemTable.plain(anchors.item_ids), joint_error=joint)
     plain = irtbench.fit_model(simulated, anchors=anchors, guessing=0.05)
     fitted = irtbench.fit_model(simulated, anchors=bank, guessing=0.05)
     assert (plain.anchor_error, fitted.anchor_error) == ("taken as known", "joint")
-    a, d = (torch.from_numpy(part.copy()) for part in (fitted.items.discrimination, fitted.items.intercept))
-    moments = torch.tensor([fitted.population["sd"], fitted.population["mean"]], dtype=torch.float64)
-    at_anchors = torch.stack([a[:known], d[:known], torch.full_like(a[:known], 0.1)], dim=1).flatten()
-    at = torch.cat([moments, torch.stack([a[known:], d[known:]], dim=1).flatten(), at_anchors])
-    grid = irtbench.NodeTensors.from_quadrature(irtbench.normal_grid(), dtype=torch.float64, device=torch.device("cpu"))
-    rows = torch.from_numpy(np.nan_to_num(simulated.values, nan=-1).astype(np.int8))
-
-    def log_likelihood(values: torch.Tensor) -> torch.Tensor:
-        (sd, mean), own, given = values[:2], values[2 : -3 * known].view(-1, 2), values[-3 * known :].view(-1, 3)
-        slope, intercept = torch.cat([given[:, :2], own]).T
-        guessing = torch.cat([given[:, 2], torch.full((n - known,), 0.05, dtype=torch.float64)])
-        row = irtbench.CollapsedLogistic((sd * slope)[:, None], intercept + mean * slope, guessing.log(), grid)
-        return row.log_prob(rows).sum()
-
-    hessian = -torch.autograd.functional.hessian(log_likelihood, at).numpy()
-    own = np.arange(len(at)) < len(at) - 3 * known
-    inverse = np.linalg.inv(hessian[np.ix_(own, own)])
-    moved = -inverse @ hessian[np.ix_(own, ~own)] @ factor
-    expected = np.sqrt(np.diagonal(inverse + moved @ moved.T))
-    assert fitted.population["se_sd"] == pytest.approx(expected[0], rel=1e-4)
-    assert fitted.population["se_mean"] == pytest.approx(expected[1], rel=1e-4)
-    assert plain.population["se_mean"] == pytest.approx(np.sqrt(inverse[1, 1]), rel=1e-4)
-    assert expected[1] > 1.2 * np.sqrt(inverse[1, 1])
-    table = fitted.table()
-    np.testing.assert_allclose(table["se_discrimination"][known:], expected[2::2], rtol=1e-4)
-    np.testing.assert_allclose(table["se_intercept"][known:], expected[3::2], rtol=1e-4)
+    read, counts = Read.of(fitted, anchored=known), [counts_of(simulated.values)]
+    at = torch.cat([read.estimates, read.x[:known].flatten()])
+    hessian = -torch.autograd.functional.hessian(lambda values: read.log_likelihood(values, counts), at).numpy()
+    own = slice(len(read.errors))
+    inverse = np.linalg.inv(hessian[own, own])
+    factor = np.insert(factor.reshape(known, 3, -1), 3, 0.0, axis=1).reshape(4 * known, -1)  # u is 1
+    moved = -inverse @ hessian[own, len(read.errors) :] @ factor
+    expected = np.diagonal(inverse + moved @ moved.T) ** 0.5
+    np.testing.assert_allclose(read.errors, expected, rtol=1e-4)
+    np.testing.assert_allclose(Read.of(plain, anchored=known).errors, np.diagonal(inverse) ** 0.5, rtol=1e-4)
+    assert expected[-2] > 1.2 * inverse[-2, -2] ** 0.5  # of the mean
     found = fitted.joint_error.covariance
     np.testing.assert_allclose(found[:known, :, :known], joint.covariance, atol=1e-12)
-    np.testing.assert_allclose(
-        found[known:, :2, :known].reshape(2 * (n - known), -1), (moved @ factor.T)[2:], rtol=1e-3, atol=1e-7
-    )
+    across = (moved @ factor.T)[:-2].reshape(n - known, 2, known, 4)[..., :3]
+    np.testing.assert_allclose(found[known:, :2, :known], across, rtol=1e-3, atol=1e-7)
     # items with a covariance have each their own, and nothing where it is nothing
     each = np.arange(known)
     for share, error in ((1.0, "by item"), (0.0, "taken as known")):

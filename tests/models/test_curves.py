@@ -5,7 +5,6 @@ from functools import cached_property
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import irtbench
@@ -164,33 +163,12 @@ def test_nothing_is_lost_at_the_ends_of_the_scale(theta: float) -> None:
     np.testing.assert_allclose(at.p[0, [4]], 0.65)
 
 
-def test_an_item_without_slope_says_nothing_of_theta() -> None:
-    items = ItemParameters(("flat",), [0.0], [0.7], [0.1], [False])
-    found = by_ability(THETA, items)
-    assert not found.right.any()
-    assert not found.wrong.any()
-    assert not information(THETA, items).any()
-    assert np.ptp(icc(THETA, items)) == 0
-
-
 def test_single_precision_stays_single() -> None:
     z, c = np.linspace(-200, 200, 41, dtype=np.float32), np.float32([0.2])
     at = curve(z, c)
     double = curve(z.astype(np.float64), np.array([0.2]))
     assert at.log_p_zz.dtype == np.float32
     np.testing.assert_allclose(at.log_p_z, double.log_p_z, rtol=1e-5, atol=1e-30)
-
-
-@settings(max_examples=50, deadline=None)
-@given(a=st.floats(-5, 5), d=st.floats(-5, 5), c=UNIT, theta=st.floats(-6, 6))
-def test_a_reversed_item_is_the_same_item_on_the_reversed_scale(a: float, d: float, c: float, theta: float) -> None:
-    item = ItemParameters(("i",), [a], [d], [c], [False])
-    reversed_item = ItemParameters(("i",), [-a], [d], [c], [False])
-    here, there = by_ability(theta, item), by_ability(-theta, reversed_item)
-    assert here.curve.p == there.curve.p
-    assert here.right == -there.right
-    assert here.information == there.information
-    assert here.curvature == -there.curvature
 
 
 def test_items_with_upper_asymptotes_rise_to_them() -> None:
