@@ -4,14 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from estimation.engine_contract import (
-    ENGINES,
-    SLOW_ENGINES,
-    fitted,
-    root_mean_square,
-    side_by_side,
-    twice,
-)
+from estimation.engine_contract import ENGINES, SLOW_ENGINES, fitted, root_mean_square, side_by_side, twice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -146,15 +146,9 @@ def test_predictions_of_new_items_extend_a_bank(tmp_path: Path) -> None:
     assert "b ~ Normal of its own for 10 items" in found["prior"]
     (scale,) = irtbench.load_bank(tmp_path / "e" / "bank.json").scales
     added = scale.items.select(items.item_ids[40:])
-    error, se = added.difficulty - b[40:], added.standard_errors()["difficulty"]
     others = np.arange(10) != 1
-    assert np.abs(error / se)[others].max() < 3.5
-    assert np.sqrt((error[others] ** 2).mean()) < 0.5
+    assert np.abs((added.difficulty - b[40:]) / added.standard_errors()["difficulty"])[others].max() < 3.5
     assert added.difficulty[1] < table["mean"][1]
-    table.assign(item_id="x" + table["item_id"]).to_csv(tmp_path / "foreign.csv", index=False)
-    saying = "none of its items is among those of the responses"
-    refused(f"link --extend {bank} new.csv -o no --prior-items foreign.csv", saying=saying, cwd=tmp_path)
-    assert not (tmp_path / "no").exists()
 
 
 def test_under_priors_of_slope_and_intercept_the_mode_is_by_hand() -> None:

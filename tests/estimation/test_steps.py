@@ -294,8 +294,8 @@ def test_every_small_fit_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPat
         return maximise(*arguments, **words)
 
     monkeypatch.setattr(fisher_scoring, "maximise", noting)
-    responses, _, _ = simulated(150, 4, seed=1)
-    groups = ["a", "b"] * 75
+    responses, _, _ = simulated(60, 4, seed=1)
+    groups = ["a", "b"] * 30
     for small in (
         fit_model,
         fit_categories,
