@@ -19,7 +19,6 @@ from irtbench import (
     FitSettings,
     InputError,
     ItemParameters,
-    ResponseMatrix,
     fit_bifactor,
     fit_categories,
     fit_factors,
@@ -32,13 +31,12 @@ from irtbench.analysis import guessing_test
 from irtbench.estimation import fit, scale_fit, threads
 from irtbench.estimation.driver import maximise
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.marginal import e_step, fisher_scoring, missing_information, observed_information
+from irtbench.estimation.marginal import e_step, fisher_scoring, missing_information
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import PosteriorTable
-from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode, rough_start
+from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode
 from irtbench.estimation.marginal.nodes import BOUND, REACH, Posteriors, nodes_near
 from irtbench.estimation.marginal.observed_information import joint_parameter_covariance
-from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.threads import FEW_CELLS, threads_for
 from irtbench.models.priors import PriorName
 from irtbench.models.pyro_model.tensors import ItemTensors
@@ -95,7 +93,7 @@ def test_the_curvature_of_a_sample_saves_passes_and_leaves_the_maximum(
 
 @torch.no_grad()
 def test_a_curvature_that_misleads_costs_steps_and_not_the_maximum() -> None:
-    problem = make_problem(drawn(1_000, 8))
+    problem = make_problem(drawn(500, 6))
     right = find_mode(problem)
     covariance, _ = joint_parameter_covariance(problem, right.items)
     start = problem.starting_values()
@@ -187,66 +185,48 @@ def test_a_posterior_that_is_flat_between_steep_items_has_nodes_all_over() -> No
 NONE = 10**9  # respondents from whom on a table is made, where none is wanted
 
 
-def problem_at_start(responses: ResponseMatrix, **settings: object) -> tuple[Problem, ItemTensors]:
-    problem = problem_of(responses, FitSettings(**settings), normal_grid(61))  # type: ignore[arg-type]
-    return problem, rough_start(problem).items
-
-
-@pytest.fixture
-def tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(e_step, "FEWEST", 1)
-
-
 @torch.no_grad()
-@pytest.mark.parametrize("n_items", [1, 2, 25, 200])
-def test_expected_counts_and_information_are_the_same(n_items: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, items = problem_at_start(drawn(400, max(n_items, 2)))
-    if n_items == 1:
-        problem = problem_of(drawn(400, 2).select_items(["item1"]), FitSettings(), normal_grid(61))
-        items = ItemTensors(items.slope[:1], items.intercept[:1], items.guessing[:1])
-    exact = problem.counts(items)
-    information = observed_information.observed_information(problem, items)
-    assert e_step.tabulated_sums(problem.rows, problem.row(items)) is None
+def test_no_table_of_items_without_slope_or_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(e_step, "FEWEST", 1)
-    assert e_step.tabulated_sums(problem.rows, problem.row(items)) is not None
-    found = problem.counts(items)
-    assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-13)
-    for name in ("n", "right", "respondents"):
-        torch.testing.assert_close(getattr(found, name), getattr(exact, name), rtol=1e-10, atol=1e-9)
-    again = observed_information.observed_information(problem, items)
-    torch.testing.assert_close(again, information, rtol=1e-9, atol=1e-8)
-    each, own = torch.arange(n_items), observed_information.own_information(problem, items)[:, :2, :2]
-    torch.testing.assert_close(own, again.view(n_items, 2, n_items, 2)[each, :, each], rtol=1e-11, atol=1e-9)
+    for dtype, slope in (("float64", 0.0), ("float32", 1.0)):
+        problem = problem_of(drawn(200, 10), FitSettings(dtype=dtype), normal_grid())  # type: ignore[arg-type]
+        start = problem.starting_values()
+        items = ItemTensors(slope * start.slope, start.intercept, start.guessing)
+        assert PosteriorTable.of(problem.rows, problem.row(items)) is None
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("case", ["missing", "guessing", "single precision", "no slope"])
-def test_no_table_where_the_weighted_sum_is_not_sufficient(case: str, tables: None) -> None:
-    """Whoever left an item out, or may have guessed one, has another posterior at the same sum."""
-    settings = {"guessing": 0.2} if case == "guessing" else {"dtype": "float32"} if case == "single precision" else {}
-    problem, items = problem_at_start(drawn(200, 10, missing=0.1 if case == "missing" else 0.0), **settings)
-    if case == "no slope":
-        items = ItemTensors(torch.zeros_like(items.slope), items.intercept, items.guessing)
-    assert PosteriorTable.of(problem.rows, problem.row(items)) is None
-
-
-@pytest.mark.parametrize(("kind", "missing"), [("2pl", 0.0), ("2pl", 0.2), ("rasch", 0.0), ("3pl", 0.2)])
+@pytest.mark.parametrize(
+    ("settings", "n_items", "missing", "tabulated"),
+    [
+        ({}, 15, 0.0, True),
+        ({"prior": "weak"}, 2, 0.0, True),
+        ({"prior": "weak"}, 100, 0.0, True),
+        ({"kind": "rasch"}, 15, 0.0, True),
+        ({}, 15, 0.2, False),  # whoever left an item out, or may have guessed one, has another posterior at a sum
+        ({"guessing": 0.2}, 15, 0.0, False),
+        ({"kind": "3pl"}, 15, 0.2, False),
+    ],
+)
 def test_a_fit_by_spans_and_tables_and_several_threads_is_the_fit(
-    kind: str, missing: float, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any], n_items: int, missing: float, tabulated: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    responses, _, _ = simulated(700, 15, seed=3, missing=missing)
+    responses, _, _ = simulated(700, n_items, seed=3, missing=missing)
+    tables, of = list[PosteriorTable | None](), PosteriorTable.of
+    monkeypatch.setattr(PosteriorTable, "of", lambda *given: tables.append(of(*given)) or tables[-1])
     monkeypatch.setattr(e_step, "FEWEST", NONE)
-    exact = fit_model(responses, model=kind)
+    exact = fit_model(responses, **settings)
+    assert not any(tables)
     monkeypatch.setattr(e_step, "FEWEST", 1)
     monkeypatch.setattr(threads, "FEW_CELLS", 0)
     monkeypatch.setattr("irtbench.estimation.threads.FEW_CELLS", 0)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        found = fit_model(responses, model=kind)
+        found = fit_model(responses, **settings)
     finally:
         assert torch.get_num_threads() == 3
         torch.set_num_threads(before)
+    assert any(tables) == tabulated
     assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-13)
     for name in ("discrimination", "intercept", "covariance"):
         np.testing.assert_allclose(getattr(found.items, name), getattr(exact.items, name), rtol=1e-8, atol=1e-10)
