@@ -52,12 +52,9 @@ def test_a_normal_crowd_is_left_normal() -> None:
     assert "normal by BIC" in estimated.stopped_because
 
 
-def two_normals() -> NormalMixture:
-    return NormalMixture(*(torch.tensor(part, dtype=torch.float64) for part in ([0.3, 0.7], [-1.4, 0.8], [0.4, 0.6])))
-
-
 def test_a_mixture_is_found_in_its_own_counts() -> None:
-    theta, truth = torch.from_numpy(normal_grid().nodes), two_normals()
+    theta, parts = torch.from_numpy(normal_grid().nodes), ([0.3, 0.7], [-1.4, 0.8], [0.4, 0.6])
+    truth = NormalMixture(*(torch.tensor(part, dtype=torch.float64) for part in parts))
     counts = 1000 * truth.log_weights(theta).exp()
     found = NormalMixture.slices(2, theta.device)
     for _ in range(20):

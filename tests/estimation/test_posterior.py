@@ -4,7 +4,8 @@ scripts/posterior_against_nuts.py compares it with NUTS; docs/uncertainty.md has
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -76,26 +77,8 @@ def pair() -> tuple[Problem, ItemTensors]:
     return problem, find_mode(problem).items
 
 
-@dataclass(frozen=True)
-class Integrated:
-    """Points of a grid, the mass of each item's posterior there, and what they come to."""
-
-    a: NDArray[np.float64]
-    d: NDArray[np.float64]
-    masses: tuple[NDArray[np.float64], ...]
-    evidence: float
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        return np.array([[mass @ self.a, mass @ self.d] for mass in self.masses])
-
-    @property
-    def deviation(self) -> NDArray[np.float64]:
-        return np.sqrt(np.array([[mass @ self.a**2, mass @ self.d**2] for mass in self.masses]) - self.mean**2)
-
-
 @pytest.fixture(scope="module")
-def integrated(pair: tuple[Problem, ItemTensors]) -> Integrated:
+def integrated(pair: tuple[Problem, ItemTensors]) -> SimpleNamespace:
     """Sums over a grid, slopes at the middle of cells, so that b = -d / a has no zero to be divided by.
 
     P(x1, x2) = sum_q w_q P1(theta_q)^x1 ... at all pairs of grid points is one matrix product for each pattern.
@@ -112,7 +95,9 @@ def integrated(pair: tuple[Problem, ItemTensors]) -> Integrated:
     marginals = density.sum(axis=1), density.sum(axis=0)
     edge = max(w.reshape(58, 61)[[0, -1]].sum() + w.reshape(58, 61)[:, [0, -1]].sum() for w in marginals)
     assert edge < 1e-4  # the grid holds all of it
-    return Integrated(a, d, marginals, evidence)
+    mean = np.array([[mass @ a, mass @ d] for mass in marginals])
+    deviation = np.sqrt(np.array([[mass @ a**2, mass @ d**2] for mass in marginals]) - mean**2)
+    return SimpleNamespace(a=a, d=d, masses=marginals, evidence=evidence, mean=mean, deviation=deviation)
 
 
 def log_likelihood_of_pairs(
@@ -140,7 +125,7 @@ def quantiles_of(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "lowrank"])
 def test_two_items_agree_with_integration_over_a_grid(
-    pair: tuple[Problem, ItemTensors], integrated: Integrated, kind: PosteriorKind
+    pair: tuple[Problem, ItemTensors], integrated: SimpleNamespace, kind: PosteriorKind
 ) -> None:
     exact, a, d = integrated, integrated.a, integrated.d
     found = fit_posterior(*pair, kind, seed=0, n_particles=2)
@@ -165,7 +150,9 @@ def test_two_items_agree_with_integration_over_a_grid(
 
 
 @pytest.mark.slow
-def test_the_laplace_approximation_would_not_pass(pair: tuple[Problem, ItemTensors], integrated: Integrated) -> None:
+def test_the_laplace_approximation_would_not_pass(
+    pair: tuple[Problem, ItemTensors], integrated: SimpleNamespace
+) -> None:
     problem, mode = pair
     errors = torch.linalg.inv(observed_information(problem, mode)).diagonal().sqrt().reshape(2, 2).numpy()
     assert not agrees(mode.linear.numpy(), errors, integrated.mean, integrated.deviation)

@@ -19,15 +19,9 @@ MIXED = ItemParameters.from_difficulty(
 )
 
 
-def written(items: ItemParameters, folder: Path) -> Path:
-    responses = simulated(50, items.n_items, seed=1)[0]
-    parameter_table(items, responses).to_csv(folder / "items.csv", index=False)
-    return folder / "items.csv"
-
-
 def test_guessing_is_estimated_where_the_table_says_3pl_and_nowhere_else(tmp_path: Path) -> None:
-    path = written(MIXED, tmp_path)
-    found = read_parameters(path)
+    parameter_table(MIXED, simulated(50, 3, seed=1)[0]).to_csv(tmp_path / "items.csv", index=False)
+    found = read_parameters(tmp_path / "items.csv")
     assert found.model == ("2pl", "2pl_fixed_guessing", "3pl")
     assert found.guessing_estimated.tolist() == [False, False, True]
     for name in ("discrimination", "intercept", "guessing"):
