@@ -15,7 +15,7 @@ from builders.by_hand import counts_of, demand_a_maximum, of_logit, with_testlet
 from irtbench import ResponseMatrix
 from irtbench.data.input_error import InputError
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
-from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.models.priors import GuessingPrior
 
 Fitted = FactorModel | BifactorModel
@@ -137,29 +137,6 @@ def test_the_likelihood_and_its_hessian_are_those_by_hand(testlets: bool, model:
     assert fitted.log_likelihood == pytest.approx(float(log_likelihood(values)), abs=error)
     # of several abilities standard errors are on nodes further apart than the log-likelihood
     demand_a_maximum(log_posterior, values, errors[alone], within=0.02, rtol=1e-4 if testlets else 2e-3)
-
-
-def test_labels_long_tables_and_blocks_give_the_same_fit() -> None:
-    grades = of_two_abilities(100, seed=3, missing=0.1)[0]
-    table = pd.DataFrame(grades, columns=[f"i{j}" for j in range(8)], index=[f"p{i}" for i in range(100)])
-    words = ["poor", "fair", "good", "best"]
-    labels = table.apply(lambda column: column.map(lambda grade: None if np.isnan(grade) else words[int(grade)]))
-    long = table.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id")
-    long = long.dropna().rename(columns={"value": "response"})
-    zeros = np.zeros((8, 2), dtype=bool)
-    zeros[:4, 1], zeros[4:, 0] = True, True
-    fits = [
-        fit_factors(table, 2, models="grm", zero_loadings=zeros),
-        fit_factors(labels, 2, models="grm", levels=words, zero_loadings=zeros),
-        fit_factors(long, 2, models="grm", zero_loadings=zeros),
-    ]
-    scores = [factor_scores(fit, own) for fit, own in zip(fits, (table, labels, long), strict=True)]
-    for fit, own in zip(fits[1:], scores[1:], strict=True):
-        np.testing.assert_allclose(fit.slopes, fits[0].slopes, atol=1e-9)
-        places = own.set_index("respondent_id").loc[scores[0]["respondent_id"], ["theta_1", "se_2"]]
-        np.testing.assert_allclose(places, scores[0][["theta_1", "se_2"]], atol=1e-9)
-    assert fits[1].categories[0] == tuple(words)
-    assert fits[0].nodes.startswith("2 blocks")
 
 
 def test_the_table_has_steps_slopes_and_their_errors() -> None:

@@ -144,7 +144,7 @@ def test_scales_that_need_nodes_of_their_own_or_another_model_are_fitted_alone()
 
 
 def test_order_is_kept_and_figures_are_the_same_again() -> None:
-    sizes = [(100 + 37 * (k % 5), 4 + k % 7) for k in range(10)]
+    sizes = [(100 + 37 * (k % 5), 4 + k % 7) for k in range(6)]
     scales = scales_of(sizes)
     first, again = fit_many(scales), fit_many(scales)
     assert first.names[:2] == ("scale1", "scale2")

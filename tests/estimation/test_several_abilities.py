@@ -167,7 +167,7 @@ def test_rotations_that_a_pattern_leaves() -> None:
 def test_slopes_that_may_turn_have_no_standard_errors_but_intercepts_do() -> None:
     slopes = np.zeros((10, 3))
     slopes[:, 0], slopes[3:, 1], slopes[3:7, 2] = 1.2, 1.0, 1.4
-    _, responses = drawn(slopes, 500, seed=13)
+    _, responses = drawn(slopes, 300, seed=13)
     zeros = np.zeros((10, 3), dtype=bool)
     zeros[:3, 1:] = True
     fitted = fit_factors(responses, 3, zero_loadings=zeros)

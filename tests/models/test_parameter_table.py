@@ -11,7 +11,7 @@ import pytest
 import irtbench
 from builders.command_line import refused, run
 from builders.simulated import simulated
-from irtbench import InputError, ItemParameters, item_fit, parameter_table, read_parameters
+from irtbench import InputError, ItemParameters, parameter_table, read_parameters
 from irtbench.models.parameter_table import Program, read_model_names
 
 MIXED = ItemParameters.from_difficulty(
@@ -26,18 +26,6 @@ def test_guessing_is_estimated_where_the_table_says_3pl_and_nowhere_else(tmp_pat
     assert found.guessing_estimated.tolist() == [False, False, True]
     for name in ("discrimination", "intercept", "guessing"):
         np.testing.assert_array_equal(getattr(found, name), getattr(MIXED, name))
-
-
-def test_an_estimated_guessing_costs_its_degree_of_freedom_after_reading_too(tmp_path: Path) -> None:
-    responses, items, _ = simulated(800, 10, seed=2)
-    path = tmp_path / "items.csv"
-    held = replace(items, guessing=np.full(10, 0.1))
-    df = {}
-    for name, fitted in (("held", held), ("estimated", replace(held, guessing_estimated=np.ones(10, dtype=bool)))):
-        parameter_table(fitted, responses).to_csv(path, index=False)
-        df[name] = item_fit(responses, read_parameters(path)).df
-        assert df[name].tolist() == item_fit(responses, fitted).df.tolist()
-    assert (df["held"] - df["estimated"]).tolist() == [1] * 10
 
 
 def test_a_model_that_is_none_is_named_with_its_own_row(tmp_path: Path) -> None:
