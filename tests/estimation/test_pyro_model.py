@@ -123,18 +123,16 @@ START = {
 }
 
 
-@pytest.fixture(scope="module")
-def rows_and_nodes() -> tuple[Tensor, NodeTensors]:
-    problem = make_problem(drawn(300, 5, missing=0.1))
+def dense(n: int, missing: float = 0.0) -> tuple[Tensor, NodeTensors]:
+    problem = make_problem(drawn(n, 5, missing=missing))
     assert isinstance(problem.rows, DenseRows)
     return problem.rows.values, problem.nodes
 
 
 @pytest.mark.parametrize("whose", ["ours", "pyro's"])
-def test_fisher_scoring_goes_with_any_delta_guide_in_a_bare_loop(
-    rows_and_nodes: tuple[Tensor, NodeTensors], whose: str
-) -> None:
+def test_fisher_scoring_goes_with_any_delta_guide_in_a_bare_loop(whose: str) -> None:
     """It ends where the gradient of Pyro's own loss is none."""
+    rows_and_nodes = dense(300, 0.1)
     with pyro.get_param_store().scope():
         guide = delta_guide(START) if whose == "ours" else AutoDelta(three_pl, init_loc_fn=init_to_value(values=START))
         loss = DeltaELBO()
@@ -155,12 +153,12 @@ def test_fisher_scoring_goes_with_any_delta_guide_in_a_bare_loop(
     assert max(gradients_there) < 1e-3  # standard errors are below 1: as near to the maximum as a thousandth of one
 
 
-def test_fisher_scoring_refuses_a_guide_that_is_no_point(rows_and_nodes: tuple[Tensor, NodeTensors]) -> None:
+def test_fisher_scoring_refuses_a_guide_that_is_no_point() -> None:
     with pyro.get_param_store().scope():
         loss = DeltaELBO()
         svi = SVI(three_pl, AutoNormal(three_pl), FisherScoring(loss), loss)
         with pytest.raises(NotImplementedError, match="needs a Delta guide"):
-            svi.step(*rows_and_nodes)
+            svi.step(*dense(300))
 
 
 def test_a_first_step_taken_back_leaves_the_start_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,9 +225,7 @@ MODELS: dict[str, Callable[[], Callable[..., Any]]] = {
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("whose", ["delta", "normal"])
 def test_the_marginal_elbo_is_pyros_in_value_and_gradient(name: str, missing: float, whose: str) -> None:
-    model, problem = MODELS[name](), make_problem(drawn(200, 5, missing=missing))
-    assert isinstance(problem.rows, DenseRows)
-    rows, nodes = problem.rows.values, problem.nodes
+    model, (rows, nodes) = MODELS[name](), dense(200, missing)
     assert bool((rows == -1).any()) == (missing > 0)
     with pyro.get_param_store().scope():
         torch.manual_seed(1)
@@ -248,14 +244,12 @@ def test_the_marginal_elbo_is_pyros_in_value_and_gradient(name: str, missing: fl
 
 
 def test_masks_that_mean_nothing_here_are_refused() -> None:
-    problem = make_problem(drawn(200, 5))
-    assert isinstance(problem.rows, DenseRows)
-    rows, nodes = problem.rows.values, problem.nodes
+    rows, nodes = dense(200)
     guide = delta_guide({"slope": torch.ones(5, 1).double(), "intercept": torch.zeros(5).double()})
     with own_parameters():
         with pytest.raises(NotImplementedError, match=r"site responses: a mask of shape \(200, 200\); expected one of"):
             MarginalELBO().loss(partial(with_masks, mask=torch.eye(200).bool()), guide, rows, nodes)
-        for model in (partial(with_masks, mask=True), poutine.scale(problem.model, scale=0.5)):
+        for model in (partial(with_masks, mask=True), MODELS["scaled"]()):
             with pytest.raises(NotImplementedError, match="is masked or scaled, which goes with MarginalELBO alone"):
                 DeltaELBO().loss(model, guide, rows, nodes)
 

@@ -19,17 +19,15 @@ def verbal(reference: Path) -> pd.DataFrame:
     return pd.read_csv(reference / "next" / "data" / "verbal.csv").iloc[:, :24]
 
 
-def figures(reference: Path, name: str) -> tuple[pd.DataFrame, dict[str, float]]:
-    folder = reference / "next" / "07_rasch"
-    stats = {str(row.stat): float(row.value) for row in pd.read_csv(folder / f"{name}_fit.csv").itertuples()}
-    return pd.read_csv(folder / f"{name}_pars.csv"), stats
-
-
 @pytest.mark.parametrize("name", ["lsat6", "verbal"])
 def test_rasch_and_1pl_equal_mirt_and_ltm(real_data: Path, reference: Path, name: str) -> None:
     """mirt 1.45.1 itemtype "Rasch" and a common slope, ltm 1.2-0 rasch(), see reference/next/07_rasch."""
     responses = lsat6(real_data, reference, "2pl")[0] if name == "lsat6" else verbal(reference)
-    known, stats = figures(reference, name)
+    folder = reference / "next" / "07_rasch"
+    known, stats = (
+        pd.read_csv(folder / f"{name}_pars.csv"),
+        pd.read_csv(folder / f"{name}_fit.csv", index_col="stat")["value"],
+    )
     rasch = irtbench.fit_model(responses, model="rasch")
     table = rasch.table()
     assert (table["discrimination"] == 1).all()
