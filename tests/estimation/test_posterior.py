@@ -39,9 +39,9 @@ LEVELS = (0.025, 0.5, 0.975)
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
 
 
-def simulated(n_respondents: int, slopes: list[float], difficulties: list[float], *, guessing: float = 0.0, seed: int):
+def simulated(n_respondents: int, slopes: list[float], difficulties: list[float], *, seed: int) -> ResponseMatrix:
     rng = np.random.default_rng(seed)
-    truth = ItemParameters.from_difficulty(slopes, difficulties, guessing)
+    truth = ItemParameters.from_difficulty(slopes, difficulties)
     return simulate_responses(rng.normal(size=n_respondents), truth, rng=rng)
 
 

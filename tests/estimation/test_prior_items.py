@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from scipy import special, stats
 
 import irtbench
@@ -14,7 +15,9 @@ from builders.command_line import refused, run
 from builders.mirt_figures import lsat6
 from builders.simulated import drawn
 from irtbench import FitSettings, InputError, fit_model, read_study
+from irtbench.estimation.fit import problem_of
 from irtbench.models.priors import GuessingPrior
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 AS_MIRT = FitSettings(kind="3pl", prior="none", prior_guessing="normal:-1.2,0.5", tolerance=1e-6)
 
@@ -47,6 +50,16 @@ def test_the_width_of_a_beta_density_on_the_logit_scale() -> None:
 EXPECTED = {"item2": (-0.6, 0.3), "item5": (0.9, 0.5)}
 RESPONSES = drawn(150, 6)
 COUNTS = counts_of(RESPONSES.values)
+
+
+def test_values_of_the_sites_there_and_back() -> None:
+    settings = FitSettings(prior_items=EXPECTED, prior_slope="normal:1,0.5")
+    prior = problem_of(RESPONSES, settings, irtbench.normal_grid()).prior
+    a, d = torch.linspace(0.5, 2, 6).double(), torch.linspace(-1, 1, 6).double()
+    items = ItemTensors(a[:, None], d, torch.zeros(6).double())
+    values = prior.values_of(items)
+    torch.testing.assert_close(values["difficulty"], (-d / a)[[1, 4]])
+    torch.testing.assert_close(prior.items_of(values).matrix, items.matrix)
 
 
 def test_beside_anchors_the_prior_is_on_their_scale() -> None:

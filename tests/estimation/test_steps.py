@@ -186,10 +186,14 @@ NONE = 10**9  # respondents from whom on a table is made, where none is wanted
 
 
 @torch.no_grad()
-def test_no_table_of_items_without_slope_or_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_table_of_items_without_slope_in_single_precision_or_with_guessing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(e_step, "FEWEST", 1)
-    for dtype, slope in (("float64", 0.0), ("float32", 1.0)):
-        problem = problem_of(drawn(200, 10), FitSettings(dtype=dtype), normal_grid())  # type: ignore[arg-type]
+    for settings, slope in (
+        (FitSettings(), 0.0),
+        (FitSettings(dtype="float32"), 1.0),
+        (FitSettings(guessing=0.2), 1.0),
+    ):
+        problem = problem_of(drawn(200, 10), settings, normal_grid())
         start = problem.starting_values()
         items = ItemTensors(slope * start.slope, start.intercept, start.guessing)
         assert PosteriorTable.of(problem.rows, problem.row(items)) is None
