@@ -131,9 +131,7 @@ def test_bad_tables_of_models_are_refused(tmp_path: Path, text: str, message: st
 
 
 def test_items_meant_to_be_2pl_are_not_freed_when_the_others_have_no_prior() -> None:
-    responses = simulated(2000, 10, seed=0, guessing=0.3)[
-        0
-    ]  # all are guessed, so that the likelihood would rise with any c
+    responses = simulated(2000, 10, seed=0, guessing=0.3)[0]  # the likelihood would rise with any c
     meant = {"item1": "2pl", "item4": "2pl", "item7": 0.1}
     fitted = fit_model(responses, FitSettings(kind="3pl", prior="none", by_item=meant))  # type: ignore[arg-type]
     assert fitted.items.model[0] == fitted.items.model[3] == "2pl"
