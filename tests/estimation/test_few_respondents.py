@@ -113,6 +113,21 @@ def test_a_few_answers_an_item_are_summed_over_those_who_gave_them(monkeypatch: 
         np.testing.assert_allclose(getattr(few.items, name), getattr(every.items, name), atol=1e-6)
 
 
+def test_nodes_go_part_of_the_way_and_a_component_of_less_than_an_item_is_none() -> None:
+    rng = np.random.default_rng(6)
+    right = (rng.random((30, 5)) < 0.6).astype(float)
+    around = of_known_people(rng.normal(size=30), right, np.ones_like(right))
+    beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS).with_levels()
+    whole, part = (beliefs.grid.placed(PRIORS, gain=gain) for gain in (1.0, 0.25))
+    torch.testing.assert_close(part.centre, 0.75 * beliefs.grid.centre + 0.25 * whole.centre)
+    torch.testing.assert_close(part.root, 0.75 * beliefs.grid.root + 0.25 * whole.root)
+    for share, of_items in ((0.19, False), (0.21, True)):  # of five items
+        mixture = Hierarchy.mixture([(share, PRIOR), (1 - share, PRIOR)])
+        of_two = replace(beliefs, priors=replace(PRIORS, hierarchy=mixture))
+        assert of_two.has_only_components_of_items == of_items
+    assert beliefs.has_only_components_of_items
+
+
 def test_a_guessed_items_posterior_is_that_of_a_fine_grid() -> None:
     rng = np.random.default_rng(0)
     theta = rng.normal(size=60)
