@@ -105,10 +105,10 @@ def test_abilities_are_those_of_mirt_at_its_items(mirt: tuple[ResponseMatrix, Pa
 
 def test_curves_that_end_below_1_fit_and_those_of_a_3pl_of_the_same_lower_part_do_not() -> None:
     items, rng = truth(12, upper=0.8, seed=3), np.random.default_rng(4)
-    responses = simulate_responses(rng.normal(size=8000), items, rng=rng)
+    responses = simulate_responses(rng.normal(size=4000), items, rng=rng)
     four, three = (item_fit(responses, each).table() for each in (items, replace(items, upper_asymptote=None)))
-    assert four["s_x2"].sum() < 1.4 * four["df"].sum()
-    assert three["s_x2"].sum() > 2.5 * three["df"].sum()
+    assert four["s_x2"].sum() < 1.2 * (four["df"] + 4).sum()  # these are known: no parameter is taken off
+    assert three["s_x2"].sum() > 10 * three["df"].sum()
 
 
 def test_an_asymptote_that_nobody_reaches_is_the_priors() -> None:
