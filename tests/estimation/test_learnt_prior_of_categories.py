@@ -100,7 +100,7 @@ def test_an_items_posterior_is_that_of_weighted_draws(model: str) -> None:
 
 
 def test_models_numbers_of_categories_and_a_reversed_item_mixed() -> None:
-    theta, _, _, grades = graded(40, 12, "grm", seed=5)
+    theta, _, _, grades = graded(60, 12, "grm", seed=5)
     grades[:, 4:8] = grades[:, 4:8].clip(1, 3)
     grades[:, 8:] = grades[:, 8:] > 1
     grades[:, 0] = 4 - grades[:, 0]
