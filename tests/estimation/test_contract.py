@@ -4,14 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from estimation.engine_contract import (
-    ENGINES,
-    SLOW_ENGINES,
-    fitted,
-    root_mean_square,
-    side_by_side,
-    twice,
-)
+from estimation.engine_contract import ENGINES, SLOW_ENGINES, fitted, root_mean_square, side_by_side, twice
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,19 +14,18 @@ from irtbench import InputError, ResponseMatrix
 
 def those(names: Iterable[str]) -> pytest.MarkDecorator:
     """Adam takes seconds: its maximum is checked in `test_pyro_model`, the contract with the slow tests."""
-    return pytest.mark.parametrize(
-        "name", [pytest.param(name, marks=pytest.mark.slow if "adam" in name else ()) for name in names]
-    )
+    slow = {"2pl, adam", *SLOW_ENGINES}
+    each = [pytest.param(name, marks=pytest.mark.slow if name in slow else ()) for name in names]
+    return pytest.mark.parametrize("name", each)
 
 
 every = those(ENGINES)
 flat = those(name for name, engine in ENGINES.items() if engine.flat)
 apart = those(name for name, engine in ENGINES.items() if engine.apart)
-slow = pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in SLOW_ENGINES])
 ALL = ENGINES | SLOW_ENGINES
 
 
-@every
+@those(ALL)
 def test_the_truth_is_recovered_and_another_is_not(name: str) -> None:
     engine = ALL[name]
     found, (responses, truth) = fitted(engine), engine.crowd()
@@ -45,32 +37,17 @@ def test_the_truth_is_recovered_and_another_is_not(name: str) -> None:
     assert root_mean_square(found.curves(ids) - truth.curves(ids[::-1])) > engine.error
 
 
-@slow
-def test_posterior_means_recover_the_truth(name: str) -> None:
-    test_the_truth_is_recovered_and_another_is_not(name)
-
-
-def assert_order_is_no_matter(name: str, seed: int, *, within: float) -> None:
-    engine = ALL[name]
-    rng, responses = np.random.default_rng(seed), engine.crowd()[0]
-    rows, columns = rng.permutation(responses.n_respondents), rng.permutation(responses.n_items)
-    again = engine.fit(rearranged(responses, rows, columns), 0)
-    first = fitted(engine)
-    np.testing.assert_allclose(again.curves(responses.item_ids), first.curves(responses.item_ids), atol=within)
-    assert again.log_likelihood == pytest.approx(first.log_likelihood, rel=within / 5)
-
-
-@every
+@those([*ENGINES, "normal"])  # whose draws are dealt out to items in their order
 @settings(max_examples=1)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_order_of_respondents_and_items_is_no_matter(name: str, seed: int) -> None:
-    assert_order_is_no_matter(name, seed, within=ALL[name].within)
-
-
-@pytest.mark.slow
-def test_order_is_no_matter_to_a_posterior_but_for_its_draws() -> None:
-    # draws are dealt out to items in their order: the guide's means settle to .02 standard deviations, about .004
-    assert_order_is_no_matter("normal", 0, within=0.01)
+    engine = ALL[name]
+    rng, responses = np.random.default_rng(seed), engine.crowd()[0]
+    rows, columns = rng.permutation(responses.n_respondents), rng.permutation(responses.n_items)
+    again, first = engine.fit(rearranged(responses, rows, columns), 0), fitted(engine)
+    ids = responses.item_ids
+    np.testing.assert_allclose(again.curves(ids), first.curves(ids), atol=engine.within)
+    assert again.log_likelihood == pytest.approx(first.log_likelihood, rel=engine.within / 5)
 
 
 @flat

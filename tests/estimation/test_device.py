@@ -11,13 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from builders.few_draws import few_draws
-from builders.pretended_device import (
-    PLACE,
-    Elsewhere,
-    assert_same_if_pretended,
-    assert_same_on_a_gpu,
-    pretended_gpu,
-)
+from builders.pretended_device import PLACE, Elsewhere, assert_same_if_pretended, assert_same_on_a_gpu, pretended_gpu
 from builders.simulated import drawn
 from builders.stored import on_disk
 from irtbench import (
@@ -309,14 +303,8 @@ def test_the_pretended_device_refuses_what_a_gpu_refuses() -> None:
             torch.zeros(3)[torch.zeros(2, dtype=torch.int64, device=PLACE)]
 
 
-@pytest.mark.parametrize("fit", [fit_factors, fit_bifactor])
-@pytest.mark.parametrize(
-    ("wrong", "saying"),
-    [
-        ({"device": "gpu"}, "device: expected 'auto', 'cpu' or 'cuda' but got 'gpu'"),
-        ({"dtype": "half"}, "dtype: expected 'float64'"),
-    ],
-)
-def test_no_device_and_no_precision_of_another_name(fit: Any, wrong: dict[str, str], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        fit(of_testlets(), 2 if fit is fit_factors else TESTLETS, **wrong)
+def test_no_precision_of_another_name() -> None:
+    """Nor a device: `tests/bad_input`."""
+    for fit, words in ((fit_factors, 2), (fit_bifactor, TESTLETS)):
+        with pytest.raises(InputError, match="dtype: expected 'float64'"):
+            fit(of_testlets(), words, dtype="half")  # type: ignore[operator]

@@ -90,20 +90,13 @@ def test_blocks_of_items_that_nobody_links_are_doubted(
     assert len(fit_model(given, anchors=tied.items.select(["item1", "item2"]), **options).doubts) == 1
 
 
-def test_blocks_are_doubted_in_categories_and_in_many_scales() -> None:
-    apart, linked = of_two_blocks(), of_two_blocks()
-    linked[-1, 0] = 1.0
-    assert "2 blocks of items" in fit_categories(apart, "grm", prior="weak").doubts[0]
-    assert fit_categories(linked, "grm", prior="weak").doubts == ()
-    fits = fit_many([apart, linked, apart], prior="weak").fits
-    assert [len(fitted.doubts) for fitted in fits if fitted] == [1, 0, 1]
-
-
-def test_blocks_are_doubted_of_groups_and_of_several_abilities() -> None:
+def test_blocks_are_doubted_of_every_fit() -> None:
     groups, pattern = ["a"] * 60 + ["b"] * 60, np.array([[0, 1]] * 3 + [[1, 0]] * 3, dtype=np.bool_)
     fits: dict[str, Callable[[np.ndarray], Any]] = {
         "groups": lambda values: fit_groups(values, groups, max_steps=3),
         "groups in categories": lambda values: fit_categories(values, "grm", groups=groups, max_steps=3),
+        "in categories": lambda values: fit_categories(values, "grm", prior="weak"),
+        "many scales": lambda values: fit_many([values] * 2, prior="weak").fits[1],
         "a factor": lambda values: fit_factors(values, 1, max_steps=3),
         "testlets": lambda values: fit_bifactor(values, [*"AA", None, *"BB", None], models="rasch", max_steps=3),
         "each one": lambda values: fit_factors(values, 2, zero_loadings=pattern, max_steps=3),

@@ -32,15 +32,10 @@ def unequal_trials(
     return ResponseMatrix(correct, most_right.respondent_ids, most_right.item_ids, n), items, theta
 
 
-def some_items(n: int, *, guessing: float = 0.0) -> ItemTensors:
-    rng = np.random.default_rng(9)
-    slope, intercept = torch.from_numpy(rng.lognormal(0, 0.3, n)), torch.from_numpy(rng.normal(size=n))
-    return ItemTensors(slope[:, None], intercept, torch.full_like(slope, guessing))
-
-
 def test_an_item_as_a_step_as_by_the_likelihood_itself() -> None:
     responses, _, _ = unequal_trials(40, 5, seed=4, most=3)
-    problem, items = make_problem(responses), some_items(5)
+    problem, a, d = make_problem(responses), torch.linspace(0.6, 1.6, 5).double(), torch.linspace(-1, 1, 5).double()
+    items = ItemTensors(a[:, None], d, torch.zeros_like(d))
     change, places = change_with_others_fixed(problem, items), step_places(problem)
     for j, place in ((0, 30), (3, 20)):
         slope, intercept = items.slope.clone(), items.intercept.clone()
@@ -49,20 +44,12 @@ def test_an_item_as_a_step_as_by_the_likelihood_itself() -> None:
         assert float(change[j, 0, place]) == pytest.approx(moved - problem.counts(items).log_likelihood, rel=1e-9)
 
 
-@pytest.fixture(scope="module")
-def binomial(reference: Path) -> tuple[ResponseMatrix, Path]:
-    """300 respondents x 20 items x 4 trials of the R reference."""
-    folder = reference / "next" / "12_binomial"
-    if not folder.is_dir():
-        pytest.skip(f"reference figures absent: {folder}")
-    names = {"person": "respondent_id", "item": "item_id", "k": "n_correct", "n": "n_trials"}
-    return ResponseMatrix.from_long(pd.read_csv(folder / "a_n4_data.csv").rename(columns=names)), folder
-
-
 @pytest.mark.parametrize("sparse", [False, True])
-def test_parameters_errors_and_likelihood_of_the_reference(binomial: tuple[ResponseMatrix, Path], sparse: bool) -> None:
+def test_parameters_errors_and_likelihood_of_the_reference(reference: Path, sparse: bool) -> None:
     """R 4.x: direct maximisation (optim, nlminb), and mirt 1.45.1 on 4 columns an item with equal parameters."""
-    responses, folder = binomial
+    folder = reference / "next" / "12_binomial"
+    names = {"person": "respondent_id", "item": "item_id", "k": "n_correct", "n": "n_trials"}
+    responses = ResponseMatrix.from_long(pd.read_csv(folder / "a_n4_data.csv").rename(columns=names))
     fitted = fit_model(SparseResponses.from_long(responses.to_long()) if sparse else responses)
     assert fitted.converged
     expected = pd.read_csv(folder / "a_n4_pars.csv").set_index("item").loc[list(fitted.items.item_ids)]

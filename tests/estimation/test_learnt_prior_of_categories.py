@@ -116,17 +116,6 @@ def test_models_numbers_of_categories_and_a_reversed_item_mixed() -> None:
     assert np.corrcoef(found.theta, theta)[0, 1] > 0.8
 
 
-@pytest.mark.parametrize("model", ["grm", "gpcm"])
-def test_with_many_people_it_is_maximum_likelihood(model: str) -> None:
-    grades = graded(800, 6, model, seed=7, n_categories=3)[3]
-    learnt, plain = (fit_categories(grades, model, prior=prior) for prior in ("hierarchical", "none"))
-    assert learnt.converged
-    assert plain.covariance is not None
-    apart = (learnt.parameters - plain.parameters) / np.sqrt(np.diagonal(plain.covariance, axis1=1, axis2=2))
-    assert np.abs(apart).max() < 0.6
-    assert np.abs(apart.mean(axis=0)).max() < 0.3
-
-
 def test_models_and_numbers_of_categories_that_have_no_such_prior() -> None:
     right = (np.random.default_rng(8).random((40, 6)) < 0.5).astype(float)
     with pytest.raises(irtbench.InputError, match="2pl, grm and gpcm but not with 3pl"):

@@ -4,7 +4,8 @@ scripts/posterior_against_nuts.py compares it with NUTS; docs/uncertainty.md has
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from pyro import poutine
-from scipy import special
+from scipy import special, stats
 
 from builders.few_draws import few_draws
 from builders.problem import make_problem
@@ -27,7 +28,7 @@ from irtbench.estimation.variational import item_guide
 from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import Target
 from irtbench.estimation.variational.item_guide import ItemGuide, item_coordinates
-from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
+from irtbench.estimation.variational.item_posterior import fit_posterior
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.pyro_model.tensors import ItemTensors
@@ -38,14 +39,10 @@ LEVELS = (0.025, 0.5, 0.975)
 MEANS_WITHIN, WIDTHS_WITHIN = 0.05, 0.10  # of a standard deviation: what is promised
 
 
-def simulated(n_respondents: int, slopes: list[float], difficulties: list[float], *, guessing: float = 0.0, seed: int):
+def simulated(n_respondents: int, slopes: list[float], difficulties: list[float], *, seed: int) -> ResponseMatrix:
     rng = np.random.default_rng(seed)
-    truth = ItemParameters.from_difficulty(slopes, difficulties, guessing)
+    truth = ItemParameters.from_difficulty(slopes, difficulties)
     return simulate_responses(rng.normal(size=n_respondents), truth, rng=rng)
-
-
-def normal_density(x: NDArray[np.float64], moments: Sequence[float]) -> NDArray[np.float64]:
-    return np.exp(-0.5 * ((x - moments[0]) / moments[1]) ** 2) / (moments[1] * np.sqrt(2 * np.pi))
 
 
 def agrees(
@@ -80,33 +77,15 @@ def pair() -> tuple[Problem, ItemTensors]:
     return problem, find_mode(problem).items
 
 
-@dataclass(frozen=True)
-class Integrated:
-    """Points of a grid, the mass of each item's posterior there, and what they come to."""
-
-    a: NDArray[np.float64]
-    d: NDArray[np.float64]
-    masses: tuple[NDArray[np.float64], ...]
-    evidence: float
-
-    @property
-    def mean(self) -> NDArray[np.float64]:
-        return np.array([[mass @ self.a, mass @ self.d] for mass in self.masses])
-
-    @property
-    def deviation(self) -> NDArray[np.float64]:
-        return np.sqrt(np.array([[mass @ self.a**2, mass @ self.d**2] for mass in self.masses]) - self.mean**2)
-
-
 @pytest.fixture(scope="module")
-def integrated(pair: tuple[Problem, ItemTensors]) -> Integrated:
+def integrated(pair: tuple[Problem, ItemTensors]) -> SimpleNamespace:
     """Sums over a grid, slopes at the middle of cells, so that b = -d / a has no zero to be divided by.
 
     P(x1, x2) = sum_q w_q P1(theta_q)^x1 ... at all pairs of grid points is one matrix product for each pattern.
     """
     slopes, intercepts = np.linspace(-1.55, 4.15, 58), np.linspace(-4.5, 4.5, 61)
     a, d = (x.ravel() for x in np.meshgrid(slopes, intercepts, indexing="ij"))
-    prior = np.log(normal_density(a, PAIR_PRIORS.slope) * normal_density(d, PAIR_PRIORS.intercept))
+    prior = np.log(stats.norm.pdf(a, *PAIR_PRIORS.slope) * stats.norm.pdf(d, *PAIR_PRIORS.intercept))
     log_density = prior[:, None] + prior[None, :] + log_likelihood_of_pairs(pair[0], a, d)
     top = log_density.max()
     density = np.exp(log_density - top)
@@ -116,7 +95,9 @@ def integrated(pair: tuple[Problem, ItemTensors]) -> Integrated:
     marginals = density.sum(axis=1), density.sum(axis=0)
     edge = max(w.reshape(58, 61)[[0, -1]].sum() + w.reshape(58, 61)[:, [0, -1]].sum() for w in marginals)
     assert edge < 1e-4  # the grid holds all of it
-    return Integrated(a, d, marginals, evidence)
+    mean = np.array([[mass @ a, mass @ d] for mass in marginals])
+    deviation = np.sqrt(np.array([[mass @ a**2, mass @ d**2] for mass in marginals]) - mean**2)
+    return SimpleNamespace(a=a, d=d, masses=marginals, evidence=evidence, mean=mean, deviation=deviation)
 
 
 def log_likelihood_of_pairs(
@@ -144,7 +125,7 @@ def quantiles_of(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normal", "lowrank"])
 def test_two_items_agree_with_integration_over_a_grid(
-    pair: tuple[Problem, ItemTensors], integrated: Integrated, kind: PosteriorKind
+    pair: tuple[Problem, ItemTensors], integrated: SimpleNamespace, kind: PosteriorKind
 ) -> None:
     exact, a, d = integrated, integrated.a, integrated.d
     found = fit_posterior(*pair, kind, seed=0, n_particles=2)
@@ -169,7 +150,9 @@ def test_two_items_agree_with_integration_over_a_grid(
 
 
 @pytest.mark.slow
-def test_the_laplace_approximation_would_not_pass(pair: tuple[Problem, ItemTensors], integrated: Integrated) -> None:
+def test_the_laplace_approximation_would_not_pass(
+    pair: tuple[Problem, ItemTensors], integrated: SimpleNamespace
+) -> None:
     problem, mode = pair
     errors = torch.linalg.inv(observed_information(problem, mode)).diagonal().sqrt().reshape(2, 2).numpy()
     assert not agrees(mode.linear.numpy(), errors, integrated.mean, integrated.deviation)
@@ -178,13 +161,6 @@ def test_the_laplace_approximation_would_not_pass(pair: tuple[Problem, ItemTenso
 @pytest.fixture(scope="module")
 def five() -> ResponseMatrix:
     return simulated(300, [1.2, 0.9, 1.5, 1.0, -0.8], [0.5, -0.5, 0.2, 1.0, 0.1], seed=2)
-
-
-@pytest.fixture(scope="module")
-def five_fitted(five: ResponseMatrix) -> tuple[Problem, ItemTensors, ItemPosterior]:
-    problem = make_problem(five, Priors.named("weak"))
-    mode = find_mode(problem).items
-    return problem, mode, fit_posterior(problem, mode, "normal", seed=1)
 
 
 @pytest.mark.slow
@@ -209,9 +185,11 @@ def test_a_seed_gives_the_same_result_bit_for_bit_and_touches_nothing(pair: tupl
 @pytest.mark.slow
 @pytest.mark.usefixtures("very_few_draws")
 def test_blocks_of_items_whiten_nearly_as_well_as_all_together(
-    five_fitted: tuple[Problem, ItemTensors, ItemPosterior], monkeypatch: pytest.MonkeyPatch
+    five: ResponseMatrix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    problem, mode, whole = five_fitted
+    problem = make_problem(five, Priors.named("weak"))
+    mode = find_mode(problem).items
+    whole = fit_posterior(problem, mode, "normal", seed=1)
     monkeypatch.setattr(item_guide, "MOST_COUPLED_ITEMS", 2)
     assert item_coordinates(problem, mode).roots.shape == (5, 3, 3)
     blocks = fit_posterior(problem, mode, "lowrank", seed=1, n_particles=2)
@@ -327,8 +305,8 @@ def test_rasch_items_agree_with_integration_over_a_grid() -> None:
     problem, mode = settled("rasch", 2)
     found = fit_posterior(problem, mode, "normal", seed=0)
     sd, d = np.linspace(-1.0, 5.0, 121), np.linspace(-2.5, 2.5, 101)
-    log_density = np.stack([log_likelihood_of_pairs(problem, s, d) + np.log(normal_density(s, (1.0, 1.5))) for s in sd])
-    log_density += np.log(normal_density(d, (0.0, 4.0)))[:, None] + np.log(normal_density(d, (0.0, 4.0)))
+    log_density = np.stack([log_likelihood_of_pairs(problem, s, d) + np.log(stats.norm.pdf(s, 1.0, 1.5)) for s in sd])
+    log_density += np.log(stats.norm.pdf(d, 0.0, 4.0))[:, None] + np.log(stats.norm.pdf(d, 0.0, 4.0))
     log_density[sd < 0] = -np.inf  # its mirror image
     weight = np.exp(log_density - log_density.max())
     weight /= weight.sum()
@@ -384,7 +362,7 @@ def test_an_item_with_asymptotes_agrees_with_integration_over_a_grid(kind: str) 
     log_density = log_density + densities["c"][0] * np.log(c) + densities["c"][1] * np.log1p(-c)
     log_density = log_density + densities["u"][0] * np.log(u)
     weight = np.exp(log_density - log_density.max())
-    weight = weight * normal_density(a, densities["a"]) * normal_density(d, densities["d"]) * (u > c)
+    weight = weight * stats.norm.pdf(a, *densities["a"]) * stats.norm.pdf(d, *densities["d"]) * (u > c)
     weight /= weight.sum()
     parts = (a, d, c, u)[: found.mean.shape[1]]
     mean = np.array([(weight * x).sum() for x in parts])

@@ -47,22 +47,6 @@ def test_values_of_every_kind_are_categories_in_their_order() -> None:
         CodedScores.of(np.arange(404.0).reshape(202, 2) / 3)
 
 
-def test_a_long_table_is_coded_as_the_wide_one() -> None:
-    rng = np.random.default_rng(1)
-    table = pd.DataFrame({"respondent_id": rng.integers(0, 60, 1000), "item_id": rng.integers(0, 40, 1000)})
-    table = table.drop_duplicates().assign(score=lambda rows: rng.integers(0, 3, len(rows)))
-    long = CodedScores.of(table)
-    wide = table.pivot(index="respondent_id", columns="item_id", values="score")
-    expected = CodedScores.of(wide.set_axis(wide.index.astype(str)).set_axis(wide.columns.astype(str), axis=1))
-    rows = [expected.respondent_ids.index(name) for name in long.respondent_ids]
-    columns = [expected.item_ids.index(name) for name in long.item_ids]
-    codes = expected.codes[np.ix_(rows, columns)]
-    np.testing.assert_array_equal(codes[tuple(long.places)], long.codes)
-    np.testing.assert_array_equal(long.n_by_item, expected.n_by_item[columns])
-    np.testing.assert_array_equal(long.n_by_respondent, expected.n_by_respondent[rows])
-    assert long.categories == tuple(expected.categories[k] for k in columns)
-
-
 def test_an_item_without_a_response_and_a_pair_of_two_are_named() -> None:
     wide = pd.DataFrame({"a": [0, 1], "b": [1, 2], "c": [2, 0]}, index=["ann", "bob"])
     with pytest.raises(InputError, match="none to item c"):
