@@ -23,6 +23,7 @@ MOST_ABILITY, MOST_WEIGHT = 1_000.0, 1e12  # of a respondent, in size
 
 TOLERANCE = 1e-10  # of a share
 MOST_ROUNDS = 2_000
+SETTLED = 1e-5  # change of a population's mean and variance that is none
 ROUNDING = 0.01  # by which stated shares may fail to add up to 1
 #: For each column of the respondents the population's share of each of its values.
 Margins = Mapping[str, Mapping[str, float]]
@@ -119,6 +120,27 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
         mean = np.average(self.theta, weights=self.weights)
         variance = float(np.average((self.theta - mean) ** 2, weights=self.weights))
         return np.full(self.n, max(np.sqrt(max(1 - variance, 0.0)), LEAST_SPREAD))
+
+    @cached_property
+    def posteriors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of each respondent's ability in the sample's own population N(m, s^2).
+
+        EAPs are drawn to the mean of the reference population, those of an abler group too. What the answers alone say
+        is the posterior divided by N(0, 1); m and s^2 have its greatest likelihood (EM). As they are where no standard
+        errors are kept.
+        """
+        if self.standard_error is None:
+            return self.theta, self.spread
+        precision = np.maximum(self.spread**-2 - 1, 0.0)
+        told, mean, variance = self.theta * (precision + 1), 0.0, 1.0
+        for _ in range(MOST_ROUNDS):
+            total = precision + 1 / variance
+            own, before = (told + mean / variance) / total, (mean, variance)
+            mean = float(np.average(own, weights=self.weights))
+            variance = float(np.average(1 / total + (own - mean) ** 2, weights=self.weights))
+            if np.allclose((mean, variance), before, rtol=0, atol=SETTLED):
+                break
+        return own, np.maximum(total**-0.5, LEAST_SPREAD)
 
     def group(self, column: str, value: str) -> Norms:
         """The respondents whose ``column`` has this value, as a norm sample of its own.

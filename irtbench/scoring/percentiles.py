@@ -81,8 +81,9 @@ def percentiles(
       about as many items; the norm sample of a form has EAPs on the form for this. Theta is rounded like the sample,
       so that equal answers tie;
     - ``smoothed``: the share of the population below, 100 sum_i w_i Phi((theta - theta_i) / s_i) / sum_i w_i, with
-      theta_i and s_i the posterior mean and standard deviation of the sample's respondents: the distribution of true
-      abilities that their posteriors add up to, of any shape, without steps and shrinkage.
+      theta_i and s_i the posterior mean and standard deviation of the sample's respondents in its own population
+      (`Norms.posteriors`): the distribution of true abilities that their posteriors add up to, of any shape, without
+      steps and shrinkage.
 
     Ends of the interval: the shares at the ends of theta's, and the error of a share among n people (Wilson's
     interval), combined by squares, each end for itself (Zou & Donner, 2008).
@@ -176,9 +177,9 @@ def smooth_share(theta: Array, norms: Norms) -> Array:
     """Share of the smoothed norm sample below each ability, from 0 to 1, shape of ``theta``."""
     weights = np.ones(norms.n) if norms.weights is None else norms.weights
     weights = weights / weights.sum()
-    flat = np.ravel(theta)
+    flat, (mean, deviation) = np.ravel(theta), norms.posteriors
     parts = np.array_split(flat, max(1, -(-flat.size * norms.n // CELLS)))
-    found = [ndtr((part[:, None] - norms.theta) / norms.spread) @ weights for part in parts]
+    found = [ndtr((part[:, None] - mean) / deviation) @ weights for part in parts]
     return np.concatenate(found).reshape(np.shape(theta))
 
 

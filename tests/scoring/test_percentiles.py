@@ -113,12 +113,22 @@ def test_the_error_of_an_estimated_population_by_hand() -> None:
 
 
 def test_the_smoothed_norm_by_hand() -> None:
-    # two people at -1 and 1 with errors .5 and 2: (Phi(1 / .5) + Phi(-1 / 2)) / 2 = (.97725 + .30854) / 2 at 0
-    sample = Norms(np.array([-1.0, 1.0]), None, np.array([0.5, 2.0]))
-    assert smoothed(abilities_at(0.0), sample).percentile[0] == pytest.approx(64.29, abs=0.01)
-    # weights 3 to 1: (3 x .97725 + .30854) / 4
+    # two people at -.8 and .8 with errors .6 are of N(0, .8^2 + .6^2): (Phi(1.6 / .6) + Phi(0)) / 2 at .8
+    sample = Norms(np.array([-0.8, 0.8]), None, np.array([0.6, 0.6]))
+    assert smoothed(abilities_at(0.8), sample).percentile[0] == pytest.approx(74.81, abs=0.01)
+    # weights 3 to 1. Less N(0, 1) they are at -+.8 / .64 with variance .36 / .64: of a population of mean -.625 and
+    # variance 1.1719 - .5625. In it they are at -.95 and .35 with deviation .5408: (3 Phi(.95 / ...) + Phi(-.35 / ...)) / 4
     weighted = Norms(sample.theta, np.array([3.0, 1.0]), sample.standard_error)
-    assert smoothed(abilities_at(0.0), weighted).percentile[0] == pytest.approx(81.007, abs=0.01)
+    assert smoothed(abilities_at(0.0), weighted).percentile[0] == pytest.approx(78.507, abs=0.01)
+
+
+def test_the_smoothed_norm_of_an_abler_group_is_not_drawn_to_the_whole_population() -> None:
+    # EAPs with reliability .6 of 5,000 people of N(1, .6^2) among N(0, 1): who is at 1 is better than half of them
+    rng = np.random.default_rng(3)
+    measured = rng.normal(1, 0.6, 5000) + np.sqrt(0.4 / 0.6) * rng.normal(size=5000)
+    group = Norms(0.6 * measured, None, np.full(5000, np.sqrt(0.4)))
+    found = smoothed(abilities_at(0.4, 1.0, 1.6), group).percentile
+    np.testing.assert_allclose(found, 100 * ndtr([-1, 0, 1]), atol=2)
 
 
 def test_the_smoothed_norm_gives_back_what_eaps_have_lost() -> None:
