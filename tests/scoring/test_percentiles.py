@@ -117,7 +117,7 @@ def test_the_smoothed_norm_by_hand() -> None:
     sample = Norms(np.array([-0.8, 0.8]), None, np.array([0.6, 0.6]))
     assert smoothed(abilities_at(0.8), sample).percentile[0] == pytest.approx(74.81, abs=0.01)
     # weights 3 to 1. Less N(0, 1) they are at -+.8 / .64 with variance .36 / .64: of a population of mean -.625 and
-    # variance 1.1719 - .5625. In it they are at -.95 and .35 with deviation .5408: (3 Phi(.95 / ...) + Phi(-.35 / ...)) / 4
+    # variance 1.1719 - .5625. In it they are at -.95 and .35 with .5408: (3 Phi(.95 / .5408) + Phi(-.35 / .5408)) / 4
     weighted = Norms(sample.theta, np.array([3.0, 1.0]), sample.standard_error)
     assert smoothed(abilities_at(0.0), weighted).percentile[0] == pytest.approx(78.507, abs=0.01)
 
