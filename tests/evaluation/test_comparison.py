@@ -297,7 +297,7 @@ def test_scores_on_a_finer_scale_have_no_mcnemar(three_systems):
 
 def test_the_order_of_systems_never_matters_to_resamples(three_systems):
     """Two of three systems in any place and either way round: the same p, and the interval of the other sign."""
-    found = {}
+    found: dict[frozenset[str], list[float]] = {}
     for order in itertools.permutations(range(3)):
         rows = compare_systems(three_systems[list(order)] * 0.123456, ["abc"[k] for k in order], n_resamples=200).pairs
         for pair in rows:
