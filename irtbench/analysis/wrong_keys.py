@@ -168,7 +168,6 @@ def wrong_keys(
     1   item7   a        c          0.0
     """
     answers, responses, items = as_answers(answers), as_responses(responses), as_parameters(items)
-    rng = seeded(seed)
     fitted = [item for item in responses.item_ids if item in set(items.item_ids)]
     known, place = items.select(fitted), {item: k for k, item in enumerate(fitted)}
     right, wrong = log_icc(population.nodes, known)
@@ -176,7 +175,7 @@ def wrong_keys(
     values = responses.values
     ablest, options, counts = [], [], []
     for k, (item, rows, texts) in enumerate(answers_by_item(answers, keys, responses)):
-        names = options_of(texts, keys[item])
+        names, rng = options_of(texts, keys[item]), seeded(seed)  # the order of items does not matter
         codes = codes_of(texts, names)
         options.append(names)
         counts.append(np.bincount(codes, minlength=len(names)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ MOST_ABILITY, MOST_WEIGHT = 1_000.0, 1e12  # of a respondent, in size
 
 TOLERANCE = 1e-10  # of a share
 MOST_ROUNDS = 2_000
+SETTLED = 1e-5  # change of a population's mean and variance that is none
 ROUNDING = 0.01  # by which stated shares may fail to add up to 1
 #: For each column of the respondents the population's share of each of its values.
 Margins = Mapping[str, Mapping[str, float]]
@@ -119,6 +120,29 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
         mean = np.average(self.theta, weights=self.weights)
         variance = float(np.average((self.theta - mean) ** 2, weights=self.weights))
         return np.full(self.n, max(np.sqrt(max(1 - variance, 0.0)), LEAST_SPREAD))
+
+    @lru_cache(16)  # for all blocks of respondents
+    def posteriors(self, mean: float, deviation: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of each respondent's ability in the sample's own population N(m, s^2).
+
+        EAPs are drawn to the mean of the population that was their prior, N(mean, deviation^2), those of an abler group
+        too. What the answers alone say is the posterior divided by it; m and s^2 have the greatest likelihood (EM), as
+        if one respondent more were of the prior's population, so that few never have no variance. As they are where no
+        standard errors are kept.
+        """
+        if self.standard_error is None:
+            return self.theta, self.spread
+        known = np.maximum(self.spread**-2 - deviation**-2, 0.0)
+        told, own, s2 = self.theta * self.spread**-2 - mean * deviation**-2, self.theta, deviation**2
+        n, before = self.effective_n, (np.inf, np.inf)
+        for _ in range(MOST_ROUNDS):
+            m = (n * float(np.average(own, weights=self.weights)) + mean) / (n + 1)
+            if np.allclose((m, s2), before, rtol=0, atol=SETTLED):
+                break
+            before, total = (m, s2), known + 1 / s2
+            own = (told + m / s2) / total
+            s2 = (n * float(np.average(1 / total + (own - m) ** 2, weights=self.weights)) + deviation**2) / (n + 1)
+        return own, np.maximum(total**-0.5, LEAST_SPREAD)
 
     def group(self, column: str, value: str) -> Norms:
         """The respondents whose ``column`` has this value, as a norm sample of its own.

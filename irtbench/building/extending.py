@@ -299,7 +299,15 @@ class Drift(
 
     def in_short(self) -> str:
         """How many items, and how many drifted."""
-        return f"{counted(len(self.item_ids), 'common item')}, {int(self.released.sum())} drifted"
+        found = "drift not tested" if self.untested else f"{int(self.released.sum())} drifted"
+        return f"{counted(len(self.item_ids), 'common item')}, {found}"
+
+    @property
+    def untested(self) -> str:
+        """That too few items are common to tell drift, in words; empty where they are enough."""
+        if (n := len(self.item_ids)) >= FEWEST_TO_TELL:
+            return ""
+        return f"drift not tested: {counted(n, 'common item')}, at least {FEWEST_TO_TELL} tell it; errors assume none"
 
 
 def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:

@@ -232,6 +232,7 @@ def linked(
         f"the new people on the old scale: mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
         bool(other_categories)
         and f"in other categories, or of another model, and no part of the link: {name_first(other_categories)}",
+        drift.untested,
         bool(released) and f"drifted and left out of the link: {name_first(released)}",
         bool(released) and "the standard errors take that for certain: see what the link is with them (--drift keep)",
     ]
@@ -291,6 +292,7 @@ def extended(
         f"{counted(len(items), 'item')} added by {counted(len(anchors), 'anchor')}; these people on the old scale: "
         f"mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
         f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}",
+        drift.untested,
         bool(released) and f"drifted and no anchors: {name_first(released)}",
     ]
     return old.outcome(made, drift, about, "extend.json", fit, words, run)

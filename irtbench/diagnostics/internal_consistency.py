@@ -208,6 +208,7 @@ def _share_in_extreme(score: NDArray[np.float64], number: int) -> NDArray[np.flo
     return above + tied * (number - above.sum()) / tied.sum()
 
 
+TINY = 1e-12  # least variance that one divides by
 FEWEST_FOR_OMEGA = 3  # one factor of two items has no unique loadings
 MOST_FOR_OMEGA = 2_000  # whose tetrachoric correlations take a minute
 
@@ -250,7 +251,10 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
 
     with c_ij the covariance of items i and j over the respondents who answered both. KR-20 is the same number: the
     variances of item and sum score have the same denominator there. The interval is Feldt's (1965),
-    1 - (1 - alpha) F(q; n - 1, (n - 1)(k - 1)) at q = (1 + level) / 2 and (1 - level) / 2. Omega total is
+    1 - (1 - alpha) F(q; n - 1, (n - 1)(k - 1)) at q = (1 + level) / 2 and (1 - level) / 2, for normal scores. Where the
+    variance v of log(1 - alpha) by the respondents' influence on it, whatever the distribution (Maydeu-Olivares et al.,
+    2007), is above the 2 k / ((n - 1)(k - 1)) of that, as of items that nearly all get right, n is the number of
+    respondents for whom the two are equal. Omega total is
     (sum l)^2 / ((sum l)^2 + sum (1 - l^2)) for loadings l of one factor, least squares on the tetrachoric correlations
     (McDonald, 1999).
 
@@ -290,14 +294,36 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
         )
     alpha = k / (k - 1) * (1 - own.sum() / total)
     n = float(responses.n_respondents) if responses.is_complete else _typical_respondents(responses)
-    if n < 2:
-        lower = upper = np.nan
-    else:
-        quantiles = fdtri(n - 1, (n - 1) * (k - 1), [(1 + level) / 2, (1 - level) / 2])
-        lower, upper = (float(bound) for bound in 1 - (1 - alpha) * quantiles)
+    variance = _variance_by_influence(responses, own.sum() / total, total) * (k / (k - 1) / max(1 - alpha, TINY)) ** 2
+    lower, upper = feldt_interval(alpha, min(n, max(2.0, 1 + 2 * k / (k - 1) / max(variance, TINY))), k, level)
     return InternalConsistency(
         float(alpha), lower, upper, omega, float(np.sqrt(total * max(0.0, 1 - alpha))), n, responses.is_complete, reason
     )
+
+
+def feldt_interval(alpha: float, n: float, k: int, level: float) -> tuple[float, float]:
+    """Interval of alpha of k items and n respondents with normal scores; NaN for one respondent."""
+    if n < 2:
+        return np.nan, np.nan
+    lower, upper = 1 - (1 - alpha) * fdtri(n - 1, (n - 1) * (k - 1), [(1 + level) / 2, (1 - level) / 2])
+    return float(lower), float(upper)
+
+
+def _variance_by_influence(responses: ResponseMatrix, ratio: float, total: float) -> float:
+    """Sampling variance of the ratio of the items' variances together to that of the sum score, the total."""
+    values = responses.shares[:, in_sum(responses)]
+    seen = ~np.isnan(values)
+    centred = np.where(seen, values - np.nanmean(values, axis=0), 0.0)
+    if responses.is_complete:  # without the covariances of all pairs
+        own, product = (centred**2).sum(axis=1) / len(values), centred.sum(axis=1) ** 2 / len(values)
+        own, product = own - own.mean(), product - product.mean()
+    else:
+        covariance, n = pairwise_covariance(values)
+        share = np.divide(1, n, out=np.zeros(n.shape), where=n > 1)
+        expected = np.nan_to_num(covariance) * share
+        own = centred**2 @ share.diagonal() - seen @ expected.diagonal()
+        product = (centred @ share * centred).sum(axis=1) - (seen @ expected * seen).sum(axis=1)
+    return float((((own - ratio * product) / total) ** 2).sum())
 
 
 def omega_total(correlations: ArrayLike) -> float:

@@ -21,7 +21,7 @@ from irtbench.data.items import ItemTags
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown
 from irtbench.evaluation.paired_bootstrap import IntervalMethod, paired_bootstrap
-from irtbench.evaluation.paired_tests import permutation_test
+from irtbench.evaluation.paired_tests import permutation_test, same_draws
 from irtbench.evaluation.proportion import wilson_interval
 
 #: The rows over all items, and over the items without any type.
@@ -231,7 +231,7 @@ def advantage_by_type(
     responses = as_responses(responses)
     rows = _rows_by_type(tags.select(responses.item_ids))
     values, position = responses.values, {name: k for k, name in enumerate(responses.respondent_ids)}
-    rng = np.random.default_rng(0) if rng is None else rng
+    seed = same_draws(rng)
     found = []
     for first, second in pairs:
         for name in (first, second):
@@ -242,6 +242,7 @@ def advantage_by_type(
             found.append({"first": first, "second": second, "type": name} | NOTHING)
             if np.isnan((x - y)[which]).all():
                 continue
+            rng = np.random.default_rng(seed)
             own = None if groups is None else [group for group, is_in in zip(groups, which, strict=True) if is_in]
             result = paired_bootstrap(
                 x[which], y[which], groups=own, interval=interval, level=level, n_resamples=n_resamples, rng=rng

@@ -104,7 +104,7 @@ def paired_bootstrap(
 
     For differences in few steps, as of right and wrong or of grades, the chance is worked out by convolution. Otherwise
     it is estimated by (k + 1) / (B + 1), with k of B resamples such, which is never 0. The order of items never
-    matters, to the resamples neither.
+    matters, to the resamples neither, nor which system is first.
 
     Where items belong together, groups are drawn instead of items, and the mean is over the items of the groups
     drawn. The exact form then needs groups of one size.
@@ -210,7 +210,9 @@ def _resampled_means(
 ) -> tuple[SumDistribution, float, float]:
     """Means of resamples, and the estimated P(mean <= 0) and P(mean >= 0)."""
     demand_resamples(n_resamples)
-    means = np.sort(resampled_means(pairs.sums, pairs.sizes, n_resamples, rng))
+    sign = -1.0 if pairs.sums.sum() < 0 else 1.0  # two systems the other way round get the same draws
+    order = np.lexsort((sign * pairs.sums, pairs.sizes))
+    means = np.sort(sign * resampled_means(sign * pairs.sums[order], pairs.sizes[order], n_resamples, rng))
     tolerance = 1e-12 * np.abs(pairs.differences).max()
     below, above = (int((side <= tolerance).sum()) for side in (means, -means))
     return (

@@ -175,6 +175,11 @@ def batches(n_rows: int, n_columns: int) -> Iterator[int]:
         yield min(most, n_rows - start)
 
 
+def same_draws(rng: np.random.Generator | None) -> int:
+    """Seed that each of several tests draws by, so that their order does not matter; None: by one seeded with 0."""
+    return int((np.random.default_rng(0) if rng is None else rng).integers(2**63))
+
+
 def resampled_means(
     sums: NDArray[Any], sizes: NDArray[np.int64], n_resamples: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:

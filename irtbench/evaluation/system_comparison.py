@@ -15,7 +15,14 @@ from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown, counted, significant
 from irtbench.evaluation.paired_bootstrap import IntervalMethod, PairedComparison, paired_bootstrap
-from irtbench.evaluation.paired_tests import Alternative, McNemar, PermutationTest, mcnemar, permutation_test
+from irtbench.evaluation.paired_tests import (
+    Alternative,
+    McNemar,
+    PermutationTest,
+    mcnemar,
+    permutation_test,
+    same_draws,
+)
 
 Pair = tuple[NDArray[np.float64], NDArray[np.float64]]  # scores of two systems on the same items
 
@@ -205,7 +212,8 @@ def compare_systems(
     against
         The second of every pair; None for all pairs, in order of the rows.
     groups, alternative, interval, level, n_resamples, rng, exact
-        See ``paired_bootstrap``; the permutation test is exact wherever it can be.
+        See ``paired_bootstrap``; the permutation test is exact wherever it can be. Every pair gets the same random
+        numbers, so that the order of systems does not matter.
     adjustment
         Holm or Benjamini-Hochberg, over the pairs; None leaves adjusted p to a caller with a larger family, as NaN.
 
@@ -244,7 +252,7 @@ def compare_systems(
         raise InputError(f"comparison: expected at least two systems but got {len(names)}")
     if against is not None and against not in names:
         raise InputError(f"comparison: unknown system {against}; expected one of {name_first(names)}")
-    rng = np.random.default_rng(0) if rng is None else rng
+    seed = same_draws(rng)
     right_or_wrong = bool(np.isin(matrix[~np.isnan(matrix)], (0, 1)).all()) and groups is None
     if against is None:
         first, second = np.triu_indices(len(names), 1)
@@ -257,6 +265,7 @@ def compare_systems(
     )  # fmt: skip
     tests: list[Tests] = []
     for x, y in each:
+        rng = np.random.default_rng(seed)
         bootstrap = paired_bootstrap(
             x, y, groups=groups, alternative=alternative, interval=interval, level=level,
             n_resamples=n_resamples, rng=rng, exact=exact,

@@ -199,9 +199,11 @@ class Posterior:
             place = (place - excess / polyval(place, p, tensor=False)).clip(-0.75, 0.75)
         return np.interp(cell + place, np.arange(last + 1), self.nodes)
 
-    def draw(self, n_draws: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draws of each respondent's theta, shape (n_respondents, n_draws)."""
-        return self.quantiles(rng.uniform(TAIL, 1 - TAIL, (len(self.mass), n_draws)))
+    def draw(
+        self, n_draws: int, *, rng: np.random.Generator, places: NDArray[np.intp] | slice = slice(None)
+    ) -> NDArray[np.float64]:
+        """Draws of each respondent's theta, shape (n_respondents, n_draws); ``places`` is whose turn it is."""
+        return self.quantiles(rng.uniform(TAIL, 1 - TAIL, (len(self.mass), n_draws))[places])
 
 
 def cell_edges(nodes: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -218,13 +218,14 @@ def compare_abilities(
     if n_item_draws > 0:
         demand_covariance(scale.items.select(own.item_ids), own)
     drawn = [scale.items] if n_item_draws == 0 else draw_items(scale.items, n_item_draws, rng=rng)
+    places = np.argsort(np.argsort(own.respondent_ids))  # by name: the order of rows does not matter
     better = np.zeros((own.n_respondents, own.n_respondents))
     theta = []
     for items in drawn:
         posterior = ability_posterior(own, items, quadrature=scale.population)
         below = np.cumsum(posterior.mass, axis=1) - posterior.mass / 2
         better += posterior.mass @ below.T / len(drawn)
-        theta.append(posterior.draw(-(-n_draws // len(drawn)), rng=rng))
+        theta.append(posterior.draw(-(-n_draws // len(drawn)), rng=rng, places=places))
     draws = np.concatenate(theta, axis=1)
     if scale.line is not None:
         draws = scale.line.draws(draws, rng)

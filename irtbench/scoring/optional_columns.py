@@ -113,7 +113,7 @@ def percentiles_by_group(
         for column in columns:
             values = Counter(value for value in scale.norms.groups.get(column, ()) if value is not None)
             for value, n_people in values.most_common(most_values):
-                place = percentiles(abilities, scale.norms.group(column, value), norm=norm)
+                place = percentiles(abilities, scale.norms.group(column, value), norm=norm, population=scale.population)
                 tables.append(
                     pd.DataFrame(
                         {

@@ -81,8 +81,9 @@ def percentiles(
       about as many items; the norm sample of a form has EAPs on the form for this. Theta is rounded like the sample,
       so that equal answers tie;
     - ``smoothed``: the share of the population below, 100 sum_i w_i Phi((theta - theta_i) / s_i) / sum_i w_i, with
-      theta_i and s_i the posterior mean and standard deviation of the sample's respondents: the distribution of true
-      abilities that their posteriors add up to, of any shape, without steps and shrinkage.
+      theta_i and s_i the posterior mean and standard deviation of the sample's respondents in its own population
+      (`Norms.posteriors`): the distribution of true abilities that their posteriors add up to, of any shape, without
+      steps and shrinkage.
 
     Ends of the interval: the shares at the ends of theta's, and the error of a share among n people (Wilson's
     interval), combined by squares, each end for itself (Zou & Donner, 2008).
@@ -96,8 +97,8 @@ def percentiles(
     norm
         The norm of choice.
     population
-        Density of ability that was estimated with the items, which the norm ``normal`` is then taken from; None for the
-        standard normal.
+        Density of ability that was fitted with the items: the norm ``normal`` is then its, and it was the prior of the
+        norm sample's abilities; None for the standard normal.
 
     Raises
     ------
@@ -143,7 +144,9 @@ def share_below(norm: Norm, norms: Norms | None, population: Quadrature | None) 
     """The share of people below an ability, from 0 to 1; without a norm sample that of the norm ``normal`` alone."""
     if norm == "normal" or norms is None:
         return ndtr if population is None else partial(population_share, population=population)
-    return partial(mid_rank if norm == "empirical" else smooth_share, norms=norms)
+    if norm == "empirical":
+        return partial(mid_rank, norms=norms)
+    return partial(smooth_share, norms=norms, population=population)
 
 
 def normal_percentile(abilities: Abilities, norms: Norms | None = None) -> Percentiles:
@@ -172,13 +175,14 @@ def population_share(theta: Array, population: Quadrature) -> Array:
     return np.asarray(np.interp(theta, cell_edges(fine.nodes), reached / reached[-1]))
 
 
-def smooth_share(theta: Array, norms: Norms) -> Array:
+def smooth_share(theta: Array, norms: Norms, population: Quadrature | None = None) -> Array:
     """Share of the smoothed norm sample below each ability, from 0 to 1, shape of ``theta``."""
     weights = np.ones(norms.n) if norms.weights is None else norms.weights
     weights = weights / weights.sum()
-    flat = np.ravel(theta)
+    prior = (0.0, 1.0) if population is None else (population.mean, population.deviation)
+    flat, (mean, deviation) = np.ravel(theta), norms.posteriors(*prior)
     parts = np.array_split(flat, max(1, -(-flat.size * norms.n // CELLS)))
-    found = [ndtr((part[:, None] - norms.theta) / norms.spread) @ weights for part in parts]
+    found = [ndtr((part[:, None] - mean) / deviation) @ weights for part in parts]
     return np.concatenate(found).reshape(np.shape(theta))
 
 

@@ -175,7 +175,8 @@ def predict_accuracy(
     of level and w by their curvature, and the chance of the responses not seen) hold for any system, if the form is
     a fair sample of the items or its features tell how it is not. Systems drawn from the bank, or those that a
     ``correction`` was learnt from, show it: where the mean of their (s - R)^2 exceeds that of e^2, e^2 is multiplied by
-    the ratio less two standard errors. The interval, normal in logit s, rests on e.
+    the ratio less two standard errors. The interval, normal in logit s, rests on e, and reaches half a response further
+    to both sides: the share right of the rest comes in steps.
 
     By what is known of others: K, the mean of the rest over the posterior of ability on each scale,
     sum over j not seen of E(P_j(theta) | x), with variance v; with a ``correction`` also the regression on the form
@@ -260,6 +261,7 @@ def predict_accuracy(
     reach = ndtri((1 + level) / 2) * sd / (own * (1 - own))
     lower, upper = expit(logit(own) - reach), expit(logit(own) + reach)
     accuracy = (right + rest * share.clip(lower, upper)) / len(ids)
+    half = 0.5 / _trials_a_response(pool, seen)  # a step of accuracy, for the continuity correction
     n_counted = seen.observed @ (1 / _weights(pool)[positions_of(seen.item_ids, ids)])
     below, above = ((n_counted[:, None] * np.array([end * (1 - end) for end in known])) ** 0.5 * (CHANCE / len(ids))).T
     beyond = np.select(
@@ -271,8 +273,8 @@ def predict_accuracy(
         respondent_ids=responses.respondent_ids,
         accuracy=accuracy,
         standard_error=rest * sd / len(ids),
-        lower=(right + rest * lower) / len(ids),
-        upper=(right + rest * upper) / len(ids),
+        lower=(right + (rest * lower - half).clip(0)) / len(ids),
+        upper=(right + np.minimum(rest * upper + half, rest)) / len(ids),
         level=level,
         n_seen=n_seen.astype(np.int64),
         n_correct=seen.n_correct_by_respondent,

@@ -78,6 +78,17 @@ def test_a_key_that_nobody_chose_is_judged_too() -> None:
     assert np.isnan(found["discrimination"])
 
 
+def test_the_order_of_items_does_not_matter() -> None:
+    answers, keys = crowd(120, 8, seed=6)
+    keys = turned(keys, np.array([2]), seed=1)
+    items = ItemParameters.from_difficulty([0.6] * 8, np.linspace(-1, 1, 8), item_ids=list(keys))
+    found, other = (
+        wrong_keys(each, keys, graded(answers, keys)[list(each)], items).table().set_index("item_id")["p_wrong_key"]
+        for each in (answers, answers[list(answers)[::-1]])
+    )
+    np.testing.assert_allclose(other[found.index], found, rtol=1e-6)
+
+
 def test_an_item_without_an_answer_or_with_one_option_keeps_its_key() -> None:
     answers, keys = crowd(300, 15, seed=4)
     answers["i2"], answers["i7"] = keys["i2"], None

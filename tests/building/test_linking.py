@@ -196,6 +196,7 @@ def test_fixed_slopes_and_few_items_are_no_matter() -> None:
     assert np.isnan(find_drift(*rasch).w).all()
     few = find_drift(old.select(old.item_ids[:4]), new)
     assert np.isnan(few.robust_z).all()
+    assert repr(few) == "<Drift: 4 common items, drift not tested>"
     assert few.kept == old.item_ids[:4]
     is_refused("0 common items", find_drift, old, replace(new, item_ids=tuple(f"other{k}" for k in range(10))))
 

@@ -99,6 +99,16 @@ def test_a_table_of_items_has_no_covariances_and_that_is_printed(years: Path, tm
     scale_of(tmp_path)
 
 
+def test_a_link_by_too_few_items_to_tell_drift_says_so(years: Path, tmp_path: Path) -> None:
+    # item7 drifted by 1.5, and three common items do not show it: the link is off by a third of that
+    new = pd.read_csv(years / "new/items.csv")
+    new[~new["item_id"].isin([f"item{k}" for k in range(10, 17)])].to_csv(tmp_path / "three.csv", index=False)
+    done = run(f"link old/bank.json --items {tmp_path}/three.csv -o {tmp_path}/linked", cwd=years)
+    said = " ".join((done.err + done.out).split())
+    assert "drift not tested: 3 common items, at least 5 tell it; errors assume none" in said
+    assert record(tmp_path / "linked")["released"] == []
+
+
 def test_grades_of_new_people_come_to_the_old_scale_in_the_banks_words(tmp_path: Path) -> None:
     run(f"simulate -o {tmp_path}/one --respondents 500 --items 8 --categories 3 --model gpcm -q")
     scores = pd.read_csv(tmp_path / "one/responses.csv")

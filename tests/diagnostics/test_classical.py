@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -13,7 +14,13 @@ from builders.mirt_figures import lsat6, papers_scale
 from builders.refusals import is_refused
 from builders.simulated import simulated
 from irtbench import ResponseMatrix, classical_statistics, distractor_table, internal_consistency
-from irtbench.diagnostics.internal_consistency import BY_THE_ABLE, MORE_THAN_KEY, NOBODY, omega_total
+from irtbench.diagnostics.internal_consistency import (
+    BY_THE_ABLE,
+    MORE_THAN_KEY,
+    NOBODY,
+    feldt_interval,
+    omega_total,
+)
 
 PAIRS = {  # our column, the reference's
     "n": "n", "proportion_correct": "p", "item_total": "r_item_total", "item_rest": "r_item_rest",
@@ -33,12 +40,33 @@ def test_items_and_the_scale_agree_with_psych(name: str, real_data: Path, refere
     table = pd.read_csv(folder / f"{name}_test.csv").set_index("stat")["value"]
     found = internal_consistency(responses)
     assert found.alpha == pytest.approx(table["alpha_raw"], abs=1e-9)
-    assert found.alpha_lower == pytest.approx(table["feldt_lower95"], abs=1e-8)
-    assert found.alpha_upper == pytest.approx(table["feldt_upper95"], abs=1e-8)
+    feldt = feldt_interval(found.alpha, responses.n_respondents, responses.n_items, 0.95)
+    assert feldt == pytest.approx((table["feldt_lower95"], table["feldt_upper95"]), abs=1e-8)
+    assert found.alpha_lower <= feldt[0] < feldt[1] <= found.alpha_upper  # easy items say less than normal scores
     assert found.standard_error == pytest.approx(table["sem_alpha"], abs=1e-8)
     pearson = omega_total(np.corrcoef(responses.values.T))
     assert pearson == pytest.approx(table["omega_total_1factor_minres_corr"], abs=2e-6)
     assert found.omega > found.alpha
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+@pytest.mark.parametrize("place", [0.0, -2.0])
+def test_alphas_interval_covers_of_easy_items_too(place: float, missing: float) -> None:
+    # of two items alpha is 4 c / (v + v + 2 c), with their true covariance by the curve over many abilities
+    theta = scipy.special.ndtri((np.arange(20_000) + 0.5) / 20_000)
+    p = scipy.special.expit(2 * (theta - place))
+    covariance, variance = p.var(), p.mean() * (1 - p.mean())
+    true, rng, covered, feldts = 2 * covariance / (variance + covariance), np.random.default_rng(4), [], []
+    for _ in range(150):
+        chosen = rng.choice(p, 1000)[:, None]
+        values = (rng.random((1000, 2)) < chosen).astype(float)
+        values[rng.random((1000, 2)) < missing] = np.nan
+        found = internal_consistency(values)
+        lower, upper = feldt_interval(found.alpha, found.n_respondents, 2, 0.95)
+        covered.append(found.alpha_lower <= true <= found.alpha_upper)
+        feldts.append(lower <= true <= upper)
+    assert np.mean(covered) > 0.9
+    assert (np.mean(feldts) > 0.9) == (place == 0)
 
 
 def test_tied_respondents_share_the_places_in_a_group() -> None:

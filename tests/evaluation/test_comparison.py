@@ -275,6 +275,18 @@ def test_all_pairs_with_holm_and_each_against_one_with_benjamini_hochberg(three_
     assert set(table["method"]) == {"resampled"}
 
 
+def test_the_order_of_systems_never_matters_to_resamples(three_systems):
+    """Two of three systems in any place and either way round: the same p, and the interval of the other sign."""
+    found: dict[frozenset[str], list[float]] = {}
+    for order in itertools.permutations(range(3)):
+        rows = compare_systems(three_systems[list(order)] * 0.123456, ["abc"[k] for k in order], n_resamples=200).pairs
+        for pair in rows:
+            turned, figures = pair.first > pair.second, pair.bootstrap
+            ends = [-figures.upper, -figures.lower] if turned else [figures.lower, figures.upper]
+            two = found.setdefault(frozenset((pair.first, pair.second)), [figures.p, pair.permutation.p, *ends])
+            assert [figures.p, pair.permutation.p, *ends] == two
+
+
 @pytest.mark.parametrize(
     ("rows", "names", "options", "saying"),
     [

@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 from builders.refusals import is_refused
 from builders.scales import scale_of
-from irtbench import ItemParameters, Norms, Quadrature, Scale, simulate_responses
+from irtbench import ItemParameters, Norms, Quadrature, ResponseMatrix, Scale, simulate_responses
 from irtbench.scoring.ability_comparison import AbilityComparison, compare_abilities
 
 
@@ -43,6 +43,15 @@ def test_p_and_interval_speak_alike() -> None:
     assert twins["theta_lower"] < 0 < twins["theta_upper"]
     assert far["theta_p"] < 1e-5
     assert (far[["theta_upper", "percentile_upper"]] < 0).all()
+
+
+def test_the_order_of_systems_does_not_matter() -> None:
+    scale = make_scale(20)
+    responses = simulate_responses(np.linspace(-1, 1, 4), scale.items, rng=np.random.default_rng(1))
+    turned = ResponseMatrix(responses.values[::-1], responses.respondent_ids[::-1], responses.item_ids)
+    found, other = (compare_abilities(scale, each, rng=np.random.default_rng(2)) for each in (responses, turned))
+    np.testing.assert_allclose(other.theta[::-1], found.theta, rtol=1e-9)
+    np.testing.assert_allclose(other.percentile[::-1], found.percentile, rtol=1e-9)
 
 
 def test_shared_item_error_does_not_blur_a_difference() -> None:

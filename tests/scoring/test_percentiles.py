@@ -14,6 +14,7 @@ from scipy.special import ndtr, ndtri
 from builders.refusals import is_refused
 from builders.scales import scale_of
 from irtbench import Abilities, ItemBank, ItemParameters, Norms, Quadrature, normal_grid, with_norms
+from irtbench.models.quadrature import normal_population
 from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share
 
 ranked, smoothed = partial(percentiles, norm="empirical"), partial(percentiles, norm="smoothed")
@@ -107,12 +108,20 @@ def test_the_error_of_an_estimated_population_by_hand() -> None:
 
 
 def test_the_smoothed_norm_by_hand_and_what_eaps_have_lost() -> None:
-    # two people at -1 and 1 with errors .5 and 2: (Phi(1 / .5) + Phi(-1 / 2)) / 2 = (.97725 + .30854) / 2 at 0
-    theta, errors = np.array([-1.0, 1.0]), np.array([0.5, 2.0])
-    assert smoothed(abilities_at(0.0), Norms(theta, None, errors)).percentile[0] == pytest.approx(64.29, abs=0.01)
-    # weights 3 to 1: (3 x .97725 + .30854) / 4
-    weighted = Norms(theta, np.array([3.0, 1.0]), errors)
-    assert smoothed(abilities_at(0.0), weighted).percentile[0] == pytest.approx(81.007, abs=0.01)
+    # people at -.8 and .8 with errors .6 are of N(0, .8^2 + .6^2): (Phi(1.6 / .6) + Phi(0)) / 2 at .8
+    theta, weights, errors = np.tile([-0.8, 0.8], 4_000), np.tile([3.0, 1.0], 4_000), np.full(8_000, 0.6)
+    assert smoothed(abilities_at(0.8), Norms(theta, None, errors)).percentile[0] == pytest.approx(74.81, abs=0.01)
+    # weights 3 to 1. Less N(0, 1) they are at -+.8 / .64 with variance .36 / .64: of a population of mean -.625 and
+    # variance 1.1719 - .5625. In it they are at -.95 and .35 with .5408: (3 Phi(.95 / .5408) + Phi(-.35 / .5408)) / 4
+    weighted = Norms(theta, weights, errors)
+    assert smoothed(abilities_at(0.0), weighted).percentile[0] == pytest.approx(78.507, abs=0.02)
+    # the same on a scale of half the unit with 1 at its middle, where the population is N(1, .5^2)
+    half = Norms(1 + theta / 2, weights, errors / 2)
+    found = percentiles(abilities_at(1.0), half, norm="smoothed", population=normal_population(1.0, 0.5))
+    assert found.percentile[0] == pytest.approx(78.507, abs=0.02)
+    # two alike are not taken for a group without differences
+    twins = Norms(np.array([0.4, 0.4]), None, np.array([0.5, 0.5]))
+    assert smoothed(abilities_at(0.0), twins).percentile[0] > 15
     # EAPs of variance .75 about 0: without errors kept, each is spread by sqrt(1 - .75) = .5, and the sum is N(0, 1)
     shrunk = Norms(np.sqrt(0.75) * ndtri((np.arange(2001) + 0.5) / 2001))
     assert shrunk.spread[0] == pytest.approx(0.5, abs=0.005)
@@ -120,6 +129,15 @@ def test_the_smoothed_norm_by_hand_and_what_eaps_have_lost() -> None:
     np.testing.assert_allclose(found, 100 * ndtr([-2.0, 0.5, 1.5]), atol=0.1)
     # the ranks among the EAPs are another thing: 100 Phi(1.5 / sqrt(.75)) = 95.84
     assert ranked(abilities_at(1.5), shrunk).percentile[0] == pytest.approx(95.84, abs=0.05)
+
+
+def test_the_smoothed_norm_of_an_abler_group_is_not_drawn_to_the_whole_population() -> None:
+    # EAPs with reliability .6 of 5,000 people of N(1, .6^2) among N(0, 1): who is at 1 is better than half of them
+    rng = np.random.default_rng(3)
+    measured = rng.normal(1, 0.6, 5000) + np.sqrt(0.4 / 0.6) * rng.normal(size=5000)
+    group = Norms(0.6 * measured, None, np.full(5000, np.sqrt(0.4)))
+    found = smoothed(abilities_at(0.4, 1.0, 1.6), group).percentile
+    np.testing.assert_allclose(found, 100 * ndtr([-1, 0, 1]), atol=2)
 
 
 def test_a_norm_group_is_a_norm_sample_of_its_own() -> None:

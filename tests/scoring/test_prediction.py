@@ -34,6 +34,17 @@ def covered(found: PredictedAccuracy, truth: NDArray[np.float64]) -> float:
     return float(((found.lower <= truth) & (truth <= found.upper)).mean())
 
 
+@pytest.mark.parametrize("theta", [4.5, -4.5])
+def test_the_interval_of_systems_that_answer_nearly_all_alike_reaches_the_end(theta: float) -> None:
+    # most have all 30 right, or none, and nearly so of the other 170: a density of the share alone never reaches 1
+    scale, rng = make_scale("far", 200), np.random.default_rng(1)
+    values = simulate_responses(np.full(300, theta), scale.items, rng=rng).values
+    found = predict_accuracy(scale, with_gaps(values, range(0, 180, 6)))
+    assert covered(found, values.mean(axis=1)) > 0.85
+    whole = found.n_correct == (30 if theta > 0 else 0)
+    assert (np.where(theta > 0, 1 - found.upper, found.lower)[whole] == 0).all()
+
+
 TWO = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
 
 
