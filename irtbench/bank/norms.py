@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +121,6 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
         variance = float(np.average((self.theta - mean) ** 2, weights=self.weights))
         return np.full(self.n, max(np.sqrt(max(1 - variance, 0.0)), LEAST_SPREAD))
 
-    @lru_cache(16)  # for all blocks of respondents
     def posteriors(self, mean: float, deviation: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of each respondent's ability in the sample's own population N(m, s^2).
 

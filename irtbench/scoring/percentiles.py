@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -175,12 +175,17 @@ def population_share(theta: Array, population: Quadrature) -> Array:
     return np.asarray(np.interp(theta, cell_edges(fine.nodes), reached / reached[-1]))
 
 
+@lru_cache(16)  # for all blocks of respondents
+def _posteriors(norms: Norms, mean: float, deviation: float) -> tuple[Array, Array]:
+    return norms.posteriors(mean, deviation)
+
+
 def smooth_share(theta: Array, norms: Norms, population: Quadrature | None = None) -> Array:
     """Share of the smoothed norm sample below each ability, from 0 to 1, shape of ``theta``."""
     weights = np.ones(norms.n) if norms.weights is None else norms.weights
     weights = weights / weights.sum()
     prior = (0.0, 1.0) if population is None else (population.mean, population.deviation)
-    flat, (mean, deviation) = np.ravel(theta), norms.posteriors(*prior)
+    flat, (mean, deviation) = np.ravel(theta), _posteriors(norms, *prior)
     parts = np.array_split(flat, max(1, -(-flat.size * norms.n // CELLS)))
     found = [ndtr((part[:, None] - mean) / deviation) @ weights for part in parts]
     return np.concatenate(found).reshape(np.shape(theta))
