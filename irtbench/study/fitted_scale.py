@@ -416,6 +416,8 @@ class InCategories(Fit):
         found = fitted.summary() | {"settings": settings}
         gaps = [f"{item} ({', '.join(map(str, of))})" for item, of in fitted.items.gaps(self.levels).items()]
         words = [f"given to nobody, and so no categories: {name_first(gaps)}"] if gaps else []
+        if gaps and "gpcm" in {model.name for model in fitted.items.models}:
+            words.append("of gpcm and pcm that changes slopes and steps, which are those of fewer categories")
         if isinstance(data, StoredScores):
             scale = scored_in_blocks(scale, data, self.seed, file, progress=progress)
             return FittedScale(found, table, scale=scale, words=words)
