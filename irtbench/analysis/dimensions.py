@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,10 @@ from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device
 from irtbench.estimation.several_abilities.answers import coded
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 
+CLEARLY = 1.5  # times the limit: 1.26 was the most of 15 second eigenvalues that exceeded it by chance
+#: Of principal axes: rounds, change of a communality that is none, and the most that an item may share.
+MOST_ROUNDS, SETTLED, MOST_COMMUNALITY = 50, 1e-4, 0.98
+
 
 @dataclass(frozen=True, eq=False)
 class ParallelAnalysis(Drawn):
@@ -35,7 +39,8 @@ class ParallelAnalysis(Drawn):
     eigenvalues
         Of the data, in descending order, shape (n_items,).
     chance_mean, chance_limit
-        Mean and percentile of the same eigenvalue over samples of independent items, shape (n_items,).
+        Mean and percentile of the same eigenvalue over samples of independent items, shape (n_items,); the limit of the
+        second and later ones that exceed it is at least the percentile over samples of one ability less.
     percentile
         Which percentile ``chance_limit`` is.
     n_samples
@@ -82,9 +87,12 @@ def parallel_analysis(
 ) -> ParallelAnalysis:
     """Number of abilities by Horn's parallel analysis (1965) of the tetrachoric correlations, polychoric of categories.
 
-    An eigenvalue speaks for an ability if it exceeds the percentile of the same eigenvalue among independent items.
-    Those are the same responses, each item's shuffled among the respondents who answered it: so many respondents, so
-    easy items and so many missing responses as the data have.
+    An eigenvalue speaks for an ability if it exceeds the percentile of the same eigenvalue among independent items and,
+    from the second on and unless it is ``CLEARLY`` above, among items of one ability less (Green et al., 2012), which
+    exceed chance where respondents are few and items easy. Independent items are the same responses, each item's
+    shuffled among the respondents who answered it; items of fewer abilities the same in the order of normal variables
+    with the loadings of the data's principal axes: so many respondents, so easy items and so many missing responses as
+    the data have.
 
     Raises
     ------
@@ -108,14 +116,61 @@ def parallel_analysis(
             f"but got {n_samples} and {percentile:g}"
         )
     observed, codes = polychoric(given) if isinstance(given, CodedScores) else tetrachoric(given), codes_of(given)
-    samples = (np.take_along_axis(codes, dealt(codes != MISSING, rng), axis=0) for _ in range(n_samples))
-    chance = np.stack([correlations_of_codes(one, given.item_ids, observed.kind).eigenvalues for one in samples])
+
+    def eigenvalues(samples: Iterable[NDArray[np.int64]]) -> NDArray[np.float64]:
+        return np.stack([correlations_of_codes(one, given.item_ids, observed.kind).eigenvalues for one in samples])
+
+    chance = eigenvalues(np.take_along_axis(codes, dealt(codes != MISSING, rng), axis=0) for _ in range(n_samples))
     limit = np.percentile(chance, percentile, axis=0)
-    above = observed.eigenvalues > limit
-    n_abilities = above.size if above.all() else int(np.argmin(above))
+    for k in range(1, _how_many(observed.eigenvalues > limit)):
+        if observed.eigenvalues[k] > CLEARLY * limit[k]:
+            continue
+        loadings = principal_axes(observed.correlations, k)
+        fewer = eigenvalues(of_loadings(codes, loadings, rng) for _ in range(n_samples))[:, k]
+        limit[k] = max(limit[k], np.percentile(fewer, percentile))
+        if observed.eigenvalues[k] <= limit[k]:
+            break
+    n_abilities = _how_many(observed.eigenvalues > limit)
     return ParallelAnalysis(
         observed.eigenvalues, chance.mean(axis=0), limit, percentile, n_samples, n_abilities, observed
     )
+
+
+def _how_many(above: NDArray[np.bool_]) -> int:
+    return above.size if above.all() else int(np.argmin(above))
+
+
+def principal_axes(correlations: NDArray[np.float64], n_factors: int) -> NDArray[np.float64]:
+    """Loadings of principal axes, shape (n_items, n_factors): communalities are those that the loadings give.
+
+    Examples
+    --------
+    >>> correlations = np.full((4, 4), 0.49) + 0.51 * np.eye(4)
+    >>> np.abs(principal_axes(correlations, 1)).ravel().round(3).tolist()
+    [0.7, 0.7, 0.7, 0.7]
+    """
+    common = correlations.copy()
+    communality = np.abs(correlations - np.eye(len(correlations))).max(axis=0)
+    for _ in range(MOST_ROUNDS):
+        np.fill_diagonal(common, communality)
+        values, vectors = np.linalg.eigh(common)
+        loadings = vectors[:, -n_factors:] * np.sqrt(values[-n_factors:].clip(0))
+        before, communality = communality, (loadings**2).sum(axis=1).clip(1e-9, MOST_COMMUNALITY)
+        loadings *= np.sqrt(communality / (loadings**2).sum(axis=1).clip(1e-9))[:, None]
+        if np.abs(communality - before).max() < SETTLED:
+            break
+    return loadings
+
+
+def of_loadings(codes: NDArray[np.int64], loadings: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Each item's codes among those who answered it, in the order of normal variables with such loadings."""
+    unique = np.sqrt(1 - (loadings**2).sum(axis=1))
+    normal = rng.normal(size=(len(codes), loadings.shape[1])) @ loadings.T + rng.normal(size=codes.shape) * unique
+    found = codes.copy()
+    for own, column, values in zip(codes.T, found.T, normal.T, strict=True):
+        there = np.flatnonzero(own != MISSING)
+        column[there[np.argsort(values[there])]] = np.sort(own[there])
+    return found
 
 
 def why_not_counted(responses: ResponseMatrix, fewest_items: int = 2) -> str:

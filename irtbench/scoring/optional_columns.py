@@ -99,8 +99,8 @@ def percentiles_by_group(
     >>> found = irtbench.percentiles_by_group(scale, [[1, 1, 1, 0, 1, 0]], ["country"])
     >>> found[["respondent_id", "value", "n_people", "percentile"]].round(0)
       respondent_id value  n_people  percentile
-    0            r1    de         2        78.0
-    1            r1    fr         2        24.0
+    0            r1    de         2        84.0
+    1            r1    fr         2         6.0
     """
     responses, scales = known_responses(bank, responses, unknown_items)
     settings = replace(with_keywords(settings or ScoringSettings(), keywords), norm_group=None)

@@ -11,9 +11,9 @@ from statsmodels.multivariate.factor_rotation import rotate_factors
 from builders.mirt_figures import snli
 from builders.refusals import is_refused
 from irtbench import ItemParameters, find_dimensions, fit_factors, simulate_responses
-from irtbench.analysis.dimensions import parallel_analysis, rotate_to_labels, shuffled
+from irtbench.analysis.dimensions import of_loadings, parallel_analysis, principal_axes, rotate_to_labels, shuffled
 from irtbench.data.given import as_responses
-from irtbench.diagnostics.correlation import correlations_of_tables, polychoric, tetrachoric
+from irtbench.diagnostics.correlation import correlations_of_codes, correlations_of_tables, polychoric, tetrachoric
 from irtbench.models.coded_scores import CodedScores
 
 
@@ -75,6 +75,29 @@ def test_independent_items_have_no_ability() -> None:
         for k in range(12)
     ]
     assert counted.count(0) >= 9  # one in twenty has one by chance
+
+
+def test_few_people_and_easy_items_have_no_second_ability() -> None:
+    # by independent items alone three of these ten sets of one ability had two or three
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        items = ItemParameters.from_difficulty(rng.uniform(0.8, 2, 24), rng.normal(-2.5, 0.7, 24))
+        values = simulate_responses(rng.normal(size=100), items, rng=rng).values
+        kept = values[:, (values.mean(axis=0) < 1) & (values.mean(axis=0) > 0)]
+        found.append(parallel_analysis(kept, rng=rng, n_samples=10).n_abilities)
+    assert found.count(1) >= 9
+
+
+def test_samples_of_fewer_abilities_keep_what_each_item_has_and_go_together_as_the_loadings_say() -> None:
+    rng, loadings = np.random.default_rng(3), np.full((4, 1), 0.8)
+    codes = rng.integers(-1, 3, (4000, 4))  # -1 is missing
+    found = of_loadings(codes, loadings, rng)
+    assert ((found == -1) == (codes == -1)).all()
+    assert (np.sort(found, axis=0) == np.sort(codes, axis=0)).all()
+    between = correlations_of_codes(found, tuple("abcd"), "polychoric").correlations
+    np.testing.assert_allclose(between[np.triu_indices(4, 1)], 0.64, atol=0.05)
+    np.testing.assert_allclose(np.abs(principal_axes(between, 1)), 0.8, atol=0.04)
 
 
 def test_shuffling_keeps_what_each_item_has_and_where_it_is_missing() -> None:
