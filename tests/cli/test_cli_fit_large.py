@@ -76,9 +76,9 @@ def graded() -> pd.DataFrame:
 
 @pytest.mark.parametrize("layout", ["wide", "long", "grades"])
 def test_the_results_are_those_in_memory(layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    responses, words = with_a_constant_item(), ()
+    responses, words = with_a_constant_item(), list[str]()
     if layout == "grades":
-        frame, words = graded(), ("--model", "grm", "--levels", LEVELS)
+        frame, words = graded(), ["--model", "grm", "--levels", LEVELS]
     else:
         frame = wide_frame(responses) if layout == "wide" else long_frame(responses, shuffled=1)
     place, one = write_parts(frame, tmp_path / "in"), tmp_path / "one.parquet"

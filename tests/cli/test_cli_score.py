@@ -48,8 +48,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     irtbench.save_bank(irtbench.ItemBank(tuple(scales)), folder / "bank.json")
     irtbench.save_bank(irtbench.ItemBank((scales[0],)), folder / "verbs.json")
     values = irtbench.simulate_responses([-1.5, 0.0, 2.0], scales[0].items, rng=rng).values
-    names = ("low", "middle", "high", "twin")
-    four = irtbench.ResponseMatrix(values[[0, 1, 2, 1]], names, scales[0].items.item_ids)
+    few = ("low", "middle", "high", "twin")
+    four = irtbench.ResponseMatrix(values[[0, 1, 2, 1]], few, scales[0].items.item_ids)
     whole = pd.concat(parts)
     new = whole["respondent_id"].isin(["able", "other"])
     form = whole["item_id"].isin([f"verbs{k}" for k in range(8)] + [f"nouns{k}" for k in range(4)])

@@ -1,6 +1,7 @@
 """Few respondents, items and abilities integrated out together, under a prior learnt from the items."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -155,6 +156,10 @@ def test_a_guessed_items_posterior_is_that_of_a_fine_grid() -> None:
     np.testing.assert_allclose(quantiles[:, 0, 2], ends, atol=0.1 * float(deviation[2]))
 
 
+def densities(weights: torch.Tensor, part: slice, level: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(weights[part] + level, dim=1)
+
+
 def test_the_posterior_of_a_small_table_is_close_to_that_of_all_together() -> None:
     """Four people, three items: loops everywhere; against weighted draws of everything."""
     x = np.array([[1.0, 1, 0], [1, 0, 0], [0, 1, 1], [1, 1, 1]])
@@ -173,9 +178,7 @@ def test_the_posterior_of_a_small_table_is_close_to_that_of_all_together() -> No
     beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS)
     for _ in range(12):
         weights = beliefs.grid.log_mass(PRIORS) - beliefs.grid.level
-        around, level = beliefs.around.passed(
-            beliefs.grid, lambda part, level, weights=weights: torch.softmax(weights[part] + level, dim=1)
-        )
+        around, level = beliefs.around.passed(beliefs.grid, partial(densities, weights))
         grid = replace(beliefs.grid, level=level)
         beliefs = replace(beliefs, around=around, grid=grid.placed(PRIORS))
     mean, variance = beliefs.around.abilities

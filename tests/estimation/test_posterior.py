@@ -85,7 +85,7 @@ def integrated(pair: tuple[Problem, ItemTensors]) -> SimpleNamespace:
     """
     slopes, intercepts = np.linspace(-1.55, 4.15, 58), np.linspace(-4.5, 4.5, 61)
     a, d = (x.ravel() for x in np.meshgrid(slopes, intercepts, indexing="ij"))
-    prior = np.log(stats.norm.pdf(a, *PAIR_PRIORS.slope) * stats.norm.pdf(d, *PAIR_PRIORS.intercept))
+    prior = np.log(stats.norm.pdf(a, 1.0, 0.6) * stats.norm.pdf(d, 0.0, 2.0))  # PAIR_PRIORS
     log_density = prior[:, None] + prior[None, :] + log_likelihood_of_pairs(pair[0], a, d)
     top = log_density.max()
     density = np.exp(log_density - top)

@@ -216,7 +216,7 @@ def test_a_fit_by_spans_and_tables_and_several_threads_is_the_fit(
 ) -> None:
     responses, _, _ = simulated(700, n_items, seed=3, missing=missing)
     tables, of = list[PosteriorTable | None](), PosteriorTable.of
-    monkeypatch.setattr(PosteriorTable, "of", lambda *given: tables.append(of(*given)) or tables[-1])
+    monkeypatch.setattr(PosteriorTable, "of", lambda *given: tables.append(of(*given)) or tables[-1])  # type: ignore[func-returns-value]
     monkeypatch.setattr(e_step, "FEWEST", NONE)
     exact = fit_model(responses, **settings)
     assert not any(tables)

@@ -51,8 +51,9 @@ def test_algorithm_1_the_parts_of_brier_and_bins_of_equal_width_by_hand() -> Non
     # where predictions are the same in a bin nothing is left: q = .2 (1 of 4), q = .7 (1 of 2)
     exact = calibration([0.2] * 4 + [0.7] * 2, [1, 0, 0, 0, 1, 0], bin_size=2, rng=rng())
     # calibration (4 (.05)^2 + 2 (.2)^2) / 6 = .015; refinement (4 (3/16) + 2 (1/4)) / 6 = 5/24
-    parts = exact.calibration, exact.refinement, exact.brier, exact.within_bins
-    assert parts == pytest.approx((0.015, 5 / 24, 0.015 + 5 / 24, 0), abs=1e-15)
+    assert (exact.calibration, exact.refinement, exact.brier, exact.within_bins) == pytest.approx(
+        (0.015, 5 / 24, 0.015 + 5 / 24, 0), abs=1e-15
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60, unique=True), st.integers(1, 20))

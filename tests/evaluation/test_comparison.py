@@ -266,9 +266,9 @@ def test_all_pairs_with_holm_and_each_against_one_with_benjamini_hochberg(three_
         assert found == tuple(test(x, y).p for test in (paired_bootstrap, permutation_test, mcnemar))
     result = compare_systems(three_systems, ["a", "b", "c"], against="b", adjustment="fdr_bh")
     assert [(pair.first, pair.second) for pair in result.pairs] == [("a", "b"), ("c", "b")]
-    p = sorted(pair.bootstrap.p for pair in result.pairs)
+    both = sorted(pair.bootstrap.p for pair in result.pairs)
     # Benjamini-Hochberg by hand, m = 2: the smaller times 2 unless the larger is less
-    assert sorted(pair.p_adjusted for pair in result.pairs) == pytest.approx([min(2 * p[0], p[1]), p[1]])
+    assert sorted(pair.p_adjusted for pair in result.pairs) == pytest.approx([min(2 * both[0], both[1]), both[1]])
     # scores on a finer scale have no McNemar
     table = compare_systems(three_systems * 0.123456, ["a", "b", "c"], n_resamples=500).table()
     assert table["mcnemar_p"].isna().all()

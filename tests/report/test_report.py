@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -44,7 +44,7 @@ class Page(HTMLParser):
 
     def __init__(self, source):
         super().__init__()
-        self.source, self.open_tags, self.text, self.tags = source, list[str](), "", []
+        self.source, self.open_tags, self.text, self.tags = source, list[str](), "", list[tuple[str, dict[str, Any]]]()
         self.tables, self.captions, self.rows, self.scripts = {}, [], [], list[tuple[str | None, str]]()
         self.feed(source)
         self.close()

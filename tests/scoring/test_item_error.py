@@ -140,9 +140,9 @@ def test_an_integrated_curve_by_numerical_integration_and_without_an_asymptote_b
     one = ItemParameters.from_difficulty([1.3], [0.4], 0.01, guessing_estimated=True)
     free = np.array([[0.04, 0.0, 0.0], [0.0, 1.0, 0.19], [0.0, 0.19, 0.04]])
     flat = replace(one, guessing=np.zeros(1), guessing_estimated=np.zeros(1, dtype=bool))
-    theta, known = np.linspace(-3, 3, 7), np.diag([1.0, 1.0, 0.0])
-    without = integrated_log_icc(theta, replace(flat, covariance=(known @ free @ known)[None]))[0]
-    assert (integrated_log_icc(theta, replace(one, covariance=free[None]))[0] > without).all()
+    along, known = np.linspace(-3, 3, 7), np.diag([1.0, 1.0, 0.0])
+    without = integrated_log_icc(along, replace(flat, covariance=(known @ free @ known)[None]))[0]
+    assert (integrated_log_icc(along, replace(one, covariance=free[None]))[0] > without).all()
 
 
 def test_with_items_from_few_people_new_people_are_scored_right_only_if_curves_are_integrated() -> None:

@@ -125,8 +125,8 @@ def test_the_smoothed_norm_by_hand_and_what_eaps_have_lost() -> None:
     # EAPs of variance .75 about 0: without errors kept, each is spread by sqrt(1 - .75) = .5, and the sum is N(0, 1)
     shrunk = Norms(np.sqrt(0.75) * ndtri((np.arange(2001) + 0.5) / 2001))
     assert shrunk.spread[0] == pytest.approx(0.5, abs=0.005)
-    found = smoothed(abilities_at(-2.0, 0.5, 1.5), shrunk).percentile
-    np.testing.assert_allclose(found, 100 * ndtr([-2.0, 0.5, 1.5]), atol=0.1)
+    spread = smoothed(abilities_at(-2.0, 0.5, 1.5), shrunk).percentile
+    np.testing.assert_allclose(spread, 100 * ndtr([-2.0, 0.5, 1.5]), atol=0.1)
     # the ranks among the EAPs are another thing: 100 Phi(1.5 / sqrt(.75)) = 95.84
     assert ranked(abilities_at(1.5), shrunk).percentile[0] == pytest.approx(95.84, abs=0.05)
 

@@ -83,8 +83,8 @@ def test_what_comes_with_scores_comes_part_by_part_too(frame, tmp_path: Path, mo
     pages = [(tmp_path / name / "page.html").read_text() for name in NAMES]
     assert f"{N} systems scored" in pages[0]
     assert len(pages[0]) == pytest.approx(len(pages[1]), rel=0.05)
-    here, there = ({file.name for file in (tmp_path / name / "drawn").iterdir()} for name in NAMES)
-    assert here == there
+    figures, same = ({file.name for file in (tmp_path / name / "drawn").iterdir()} for name in NAMES)
+    assert figures == same
 
 
 def test_the_command_scores_a_table_at_an_address(frame: pd.DataFrame, tmp_path: Path) -> None:

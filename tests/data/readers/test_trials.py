@@ -75,8 +75,8 @@ def test_the_mean_is_that_of_the_scores_not_of_what_passed(tmp_path):
         assert list(found.frame["response"]) == [expected]
     path = tmp_path / "t.csv"
     path.write_text("respondent_id,item_id,response,trial\nr,a,9,1\nr,a,2,2\nr,a,2,3\nr,b,5,1\n")  # means 13/3 and 5
-    for trials, threshold, expected in (("mean", 4.4, [0, 1]), ("mean", 4.3, [1, 1]), ("majority", 4.3, [0, 1])):
-        assert list(read_responses(path, trials=trials, threshold=threshold).frame["response"]) == expected
+    for trials, threshold, both in (("mean", 4.4, [0, 1]), ("mean", 4.3, [1, 1]), ("majority", 4.3, [0, 1])):
+        assert list(read_responses(path, trials=trials, threshold=threshold).frame["response"]) == both
     path.write_text("who,a,b\nr,9,2\ns,4,5\n")
     assert list(read_responses(path, trials="mean", threshold=4.5).frame["response"]) == [1, 0, 0, 1]
 
@@ -100,7 +100,7 @@ def test_items_by_name_and_by_hash():
         assert list(join_items(table, "id", "t")["item_id"]) == ["a", "b", "a"]
     with pytest.warns(UserWarning, match="different content: a; one content under several names: b = a"):
         assert list(join_items(table, "hash", "t")["item_id"]) == ["x", "y", "y"]
-    gap = table.assign(item_hash=["x", None, "x"])
+    gap = table.assign(item_hash=pd.Series(["x", None, "x"], dtype=object))
     is_refused("cannot be joined by hash: none for b", join_items, gap, "hash", "t")
     is_refused("the file has no content to hash", join_items, table.drop(columns="item_hash"), "hash", "t")
     is_refused("join: expected 'id' or 'hash' but got 'name'", join_items, table, "name", "t")
