@@ -52,6 +52,7 @@ CALLS: dict[str, Callable[[Any], object]] = {
     "fit_raters": lambda word: irtbench.fit_raters(pd.DataFrame(), raters=word),
     "fit_trials": lambda word: irtbench.estimation.fit_trials(THREE_TIMES, word),
     "fit_bifactor": lambda word: irtbench.fit_bifactor(DATA, ["a", "b"] * 4, specific_slopes=word),
+    "fit_bifactor device": lambda word: irtbench.fit_bifactor(DATA, ["a", "b"] * 4, device=word),
     "fit_factors device": lambda word: irtbench.fit_factors(DATA, 1, device=word),
     "fit_model prior": lambda word: irtbench.fit_model(DATA, prior=word),
     "Priors.named": lambda word: irtbench.Priors.named(word),

@@ -69,6 +69,14 @@ def test_parameters_are_found_again_and_theta_is_covered() -> None:
     assert np.abs(rhos).max() < 3
 
 
+@pytest.mark.slow
+def test_the_test_of_dispersion_keeps_its_level() -> None:
+    rng = np.random.default_rng(5)
+    none = np.array([fit_trials(drawn(rng, 200, 6, 0.0, np.array(4))[1]).p for _ in range(20)])
+    assert (none < 0.1).sum() <= 5  # 2 expected; 6 or more in 1% of such tests
+    assert (none == 1).mean() > 0.2  # half are at the end of the range
+
+
 def test_the_mixture_of_chi_squares_of_very_many_items_is_a_number() -> None:
     """Beyond 1,029 items a binomial coefficient has no floating point number; the mixture is near n / 2 degrees."""
     found = fitted_by_item(4, 20.0)
