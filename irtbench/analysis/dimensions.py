@@ -27,7 +27,7 @@ from irtbench.models.coded_scores import MISSING, CodedScores, Levels
 
 CLEARLY = 1.5  # times the limit: 1.26 was the most of 15 second eigenvalues that exceeded it by chance
 #: Of principal axes: rounds, change of a communality that is none, and the most that an item may share.
-MOST_ROUNDS, SETTLED, MOST_COMMUNALITY = 50, 1e-4, 0.98
+MOST_ROUNDS, SETTLED, MOST_COMMUNALITY = 50, 1e-3, 0.98
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,7 +132,8 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
         if self.standard_error is None:
             return self.theta, self.spread
         known = np.maximum(self.spread**-2 - deviation**-2, 0.0)
-        told, own, s2 = self.theta * self.spread**-2 - mean * deviation**-2, self.theta, deviation**2
+        told = np.where(known > 0, self.theta * self.spread**-2 - mean * deviation**-2, 0.0)
+        own, s2 = self.theta, deviation**2
         n, before = self.effective_n, (np.inf, np.inf)
         for _ in range(MOST_ROUNDS):
             m = (n * float(np.average(own, weights=self.weights)) + mean) / (n + 1)

@@ -414,10 +414,14 @@ class InCategories(Fit):
         scale = scale_of(items or fitted.items.as_items(), fitted.estimated_population)
         settings = {"model": self.model, "prior": self.prior, "levels": list(self.levels)}
         found = fitted.summary() | {"settings": settings}
-        gaps = [f"{item} ({', '.join(map(str, of))})" for item, of in fitted.items.gaps(self.levels).items()]
-        words = [f"given to nobody, and so no categories: {name_first(gaps)}"] if gaps else []
-        if gaps and "gpcm" in {model.name for model in fitted.items.models}:
-            words.append("of gpcm and pcm that changes slopes and steps, which are those of fewer categories")
+        gaps, model_of = (
+            fitted.items.gaps(self.levels),
+            dict(zip(fitted.items.item_ids, fitted.items.models, strict=True)),
+        )
+        named = [f"{item} ({', '.join(map(str, of))})" for item, of in gaps.items()]
+        words = [f"given to nobody, and so no categories: {name_first(named)}"] if gaps else []
+        if any(model_of[item].name == "gpcm" for item in gaps):
+            words.append("under gpcm and pcm their slopes and steps are those of fewer categories")
         if isinstance(data, StoredScores):
             scale = scored_in_blocks(scale, data, self.seed, file, progress=progress)
             return FittedScale(found, table, scale=scale, words=words)

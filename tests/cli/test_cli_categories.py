@@ -317,7 +317,7 @@ def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(grade
     scores.loc[(scores["item_id"] == "item02") & (scores["score"] == 2), "score"] = 3
     scores.to_csv(tmp_path / "scores.csv", index=False)
     said = run("fit scores.csv --model gpcm -o fit", cwd=tmp_path).out
-    assert "given to nobody, and so no categories: item02 (2)\nof gpcm and pcm that changes slopes" in said
+    assert "given to nobody, and so no categories: item02 (2)\nunder gpcm and pcm their slopes and steps" in said
     shown = run("items show fit/bank.json -o shown --figures", cwd=tmp_path).out
     found = pd.read_csv(tmp_path / "shown/categories.csv").set_index(["item_id", "category"])
     assert found.loc[("item01", 1), "never_most_likely"] == 1

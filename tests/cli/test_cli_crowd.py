@@ -245,13 +245,12 @@ def test_what_a_fit_can_say_is_written_on_request(tmp_path: Path) -> None:
     assert people["person_fit"].notna().sum() == 29
 
 
-def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) -> None:
+def write_careless_grades(tmp_path: Path, levels: np.ndarray, n: int, n_items: int) -> None:
     """Of 120 with grades missing by ability four click fast at random, one gives the same grade, two are alike.
 
     Eight give the ends at random, ten give three grades, and two of low approval stand in a table of respondents.
     """
-    rng, levels = np.random.default_rng(4), np.array(["poor", "weak", "fair", "good", "best"])
-    n, n_items = 120, 30
+    rng = np.random.default_rng(4)
     theta, top = rng.normal(size=(n, 1)), rng.integers(2, 5, n_items)  # items of three to five grades
     logits = 1.5 * (theta - 0.7 * rng.normal(size=n_items)) + rng.logistic(size=(n, n_items))
     steps = [1.5 * np.linspace(-1.2, 1.2, k) for k in top]
@@ -274,6 +273,11 @@ def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) 
     known.assign(attention=known["key"].notna().astype(int)).to_csv(tmp_path / "items.csv", index=False)
     approval = np.where(np.isin(np.arange(n), [40, 41]), 0.2, 0.95)
     pd.DataFrame({"respondent_id": ids, "approval_rate": approval}).to_csv(tmp_path / "people.csv", index=False)
+
+
+def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) -> None:
+    levels, n, n_items = np.array(["poor", "weak", "fair", "good", "best"]), 120, 30
+    write_careless_grades(tmp_path, levels, n, n_items)
     graded = f"crowd screen words.csv.gz --model grm --levels {','.join(levels)}"
     line = (
         f"{graded} --attention-share 1 --min-effort 0.9 --max-straight-line 15 --rapid missing --similar 0.05 --effect "

@@ -122,6 +122,9 @@ def test_the_smoothed_norm_by_hand_and_what_eaps_have_lost() -> None:
     # two alike are not taken for a group without differences
     twins = Norms(np.array([0.4, 0.4]), None, np.array([0.5, 0.5]))
     assert smoothed(abilities_at(0.0), twins).percentile[0] > 15
+    # of whom the answers say less than the prior is anywhere in the group
+    unknown = Norms(np.array([0.0, 0.0, 3.0]), None, np.array([0.5, 0.5, 1.2]))
+    assert smoothed(abilities_at(0.0), unknown).percentile[0] == pytest.approx(50, abs=0.01)
     # EAPs of variance .75 about 0: without errors kept, each is spread by sqrt(1 - .75) = .5, and the sum is N(0, 1)
     shrunk = Norms(np.sqrt(0.75) * ndtri((np.arange(2001) + 0.5) / 2001))
     assert shrunk.spread[0] == pytest.approx(0.5, abs=0.005)

@@ -402,7 +402,9 @@ def numbered_rows(file: IO[bytes], separator: str, *more: str) -> Iterator[tuple
     rows, line, usual = csv.reader(lines, delimiter=separator), 1, csv.field_size_limit(LONGEST_FIELD)
     try:
         for fields in rows:
-            if fields and fields not in (["sep=", ""], [f"sep={separator}"]):  # which Excel writes above the header
+            if fields and (
+                line > 1 or fields != ["sep=", ""]
+            ):  # which Excel writes above the header, with the separator
                 yield line, fields
             line = rows.line_num + 1
     finally:
