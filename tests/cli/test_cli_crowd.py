@@ -310,7 +310,8 @@ def test_grades_are_screened_without_keys_as_build_screens_them(tmp_path: Path) 
     assert [*effect["n_respondents"]] == [n, found["n_kept"]]
     assert effect.loc[("all", "before"), "n_responses"] == people["n_responses"].sum()
     assert len(pd.read_csv(out / "items_effect.csv")) == n_items
-    known.drop(columns="key").assign(attention=[0] * n_items + [1]).to_csv(tmp_path / "keyless.csv", index=False)
+    known = pd.read_csv(tmp_path / "items.csv")
+    known.drop(columns="key").to_csv(tmp_path / "keyless.csv", index=False)
     saying = "attention check check has no key; expected the grade that is asked for"
     refused(line.replace("-o out", "-o no"), "keyless.csv", saying=saying, cwd=tmp_path)
 
