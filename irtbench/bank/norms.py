@@ -126,21 +126,21 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
 
         EAPs are drawn to the mean of the population that was their prior, N(mean, deviation^2), those of an abler group
         too. What the answers alone say is the posterior divided by it; m and s^2 have the greatest likelihood (EM), as
-        if one respondent more were of the prior's population, so that few never have no variance. As they are where no
-        standard errors are kept.
+        if one respondent more were of the prior's population, so that few people do not become all alike. As they are
+        where no standard errors are kept.
         """
         if self.standard_error is None:
             return self.theta, self.spread
-        known = np.maximum(self.spread**-2 - deviation**-2, 0.0)
-        told = np.where(known > 0, self.theta * self.spread**-2 - mean * deviation**-2, 0.0)
+        precision = np.maximum(self.spread**-2 - deviation**-2, 0.0)
+        weighted = np.where(precision > 0, self.theta * self.spread**-2 - mean * deviation**-2, 0.0)
         own, s2 = self.theta, deviation**2
         n, before = self.effective_n, (np.inf, np.inf)
         for _ in range(MOST_ROUNDS):
             m = (n * float(np.average(own, weights=self.weights)) + mean) / (n + 1)
             if np.allclose((m, s2), before, rtol=0, atol=SETTLED):
                 break
-            before, total = (m, s2), known + 1 / s2
-            own = (told + m / s2) / total
+            before, total = (m, s2), precision + 1 / s2
+            own = (weighted + m / s2) / total
             s2 = (n * float(np.average(1 / total + (own - m) ** 2, weights=self.weights)) + deviation**2) / (n + 1)
         return own, np.maximum(total**-0.5, LEAST_SPREAD)
 
