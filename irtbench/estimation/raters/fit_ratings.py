@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, diags_array
+from scipy.sparse import csr_array, diags_array, eye_array
 from scipy.special import chdtrc, expit, logit, ndtr, ndtri
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any, refuse_first
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import name_first
-from irtbench.estimation.raters.category_curve import Floats
+from irtbench.estimation.raters.category_curve import CURVES, Floats
 from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.estimation.raters.rating_mode import Covariance, Mode, find_mode
 from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
@@ -127,10 +127,12 @@ def fit_raters(
     1          9  0.53         0.71
     2         30  0.32         0.89
     """
-    if raters not in ("auto", "fixed", "learnt") or model not in ("gpcm", "grm"):
+    if raters not in ("auto", "fixed", "learnt") or model not in CURVES:
         raise InputError(f"raters: model {model}, raters {raters}; expected gpcm or grm, and auto, fixed or learnt")
-    ratings = Ratings.of(table, interaction)
-    wanted = RatingModel(model, item_slopes, consistency, rater_steps, answer_effect)
+    ratings, wanted = (
+        Ratings.of(table, interaction),
+        RatingModel(model, item_slopes, consistency, rater_steps, answer_effect),
+    )
     learnt = raters == "learnt" or (raters == "auto" and len(ratings.rater_ids) > MANY_RATERS)
     check_ratings(ratings, wanted, learnt=learnt)
     problem = RatingProblem(ratings, wanted, n_nodes)
@@ -150,18 +152,15 @@ def fit_raters(
         found = problem.evaluate(mode.x, mean, deviation, by_scores=True)
         squares = problem.mean_squares(mode.x, mean, deviation)
         rater_rows, rater_sd, separation = raters_found(problem, mode, covariance, squares, learnt=learnt)
-        interactions = None
-        if interaction is not None:
-            interactions = interactions_found(problem, mode, covariance, interaction)
+        interactions = None if interaction is None else interactions_found(problem, mode, covariance, interaction)
         score_rows = scores_found(problem, mode.x, found, covariance)
         items = items_of(problem, mode.x, covariance)
         item_rows = items_found(problem, items, squares)
     population = problem.places["population"][0]
     errors = errors_of(covariance, population, problem.n_parameters)
     stop = Stop.CONVERGED if mode.converged else Stop.STEP_LIMIT if mode.steps == max_steps else Stop.NO_ASCENT
-    doubts = doubts_of(ratings, wanted, learnt=learnt) + doubt_of_allotment(ratings, mean, deviation)
-    n_variances = len(mode.variances)
-    n_estimated = mode.information.shape[0] + n_variances - n_variances * len(ratings.rater_ids)
+    doubts = doubts_of(ratings, wanted, mean, deviation, learnt=learnt)
+    n_estimated = mode.design.shape[1] + len(mode.variances) * (1 - len(ratings.rater_ids))
     return FittedRaters(
         items, rater_rows, item_rows, score_rows, interactions, wanted, learnt,
         sd, float("nan") if item_slopes else sd * float(errors[0]),
@@ -186,10 +185,8 @@ def with_mean_zero(problem: RatingProblem, mode: Mode, covariance: Covariance | 
 def marginal_likelihood(problem: RatingProblem, mode: Mode, covariance: Covariance | None) -> float:
     """Log-likelihood; of raters drawn from a normal distribution with them integrated out (Laplace)."""
     found = float(mode.found.log_likelihood.sum())
-    if not len(mode.variances):
-        return found
-    if covariance is None:
-        return float("nan")
+    if covariance is None or not len(mode.variances):
+        return float("nan") if len(mode.variances) else found
     values, n = mode.x[problem.places["raters"]], len(problem.places["raters"])
     found -= float((values**2 / mode.variances).sum() + n * np.log(mode.variances).sum()) / 2
     return found - covariance.log_determinant_of(problem.places["raters"].reshape(-1)) / 2
@@ -197,95 +194,80 @@ def marginal_likelihood(problem: RatingProblem, mode: Mode, covariance: Covarian
 
 def check_ratings(ratings: Ratings, model: RatingModel, *, learnt: bool) -> None:
     """Refuse ratings that do not determine the parameters; see `fit_raters`."""
-    if len(ratings.respondent_ids) < FEWEST_RESPONDENTS:
-        raise InputError(f"raters: {len(ratings.respondent_ids)} respondents; expected at least {FEWEST_RESPONDENTS}")
-    if len(ratings.rater_ids) < 2:
-        raise InputError("raters: one rater; expected at least 2 (scores of one rater are fitted by fit_categories)")
-    if model.rater_steps and len(set(ratings.n_steps)) > 1:
-        j = int(ratings.n_steps.argmin())
-        raise InputError(
-            f"raters: item {ratings.item_ids[j]} has {ratings.n_steps[j] + 1} categories and others more; expected as "
-            "many in all items, or no steps by rater"
-        )
-    if model.answer_effect:
-        answers = np.bincount(ratings.answers[0])
-        respondents = np.bincount(np.unique(np.stack([ratings.respondents, ratings.items]), axis=1)[0])
-        for counts, word in ((answers, "several ratings of some answers"), (respondents, "several answers of some")):
-            if counts.max() < 2:
-                raise InputError(f"raters: what raters of an answer share cannot be separated from ability or chance; "
-                                 f"expected {word}, or no effect of the answer")  # fmt: skip
-    if learnt:
-        return
-    n = len(ratings.rater_ids)
-    for word, there in (("lowest", ratings.codes == 0), ("highest", ratings.codes == ratings.n_steps[ratings.items])):
-        always = np.bincount(ratings.raters, there, n) == np.bincount(ratings.raters, minlength=n)
-        if always.any():
-            who = name_first([ratings.rater_ids[r] for r in np.flatnonzero(always)])
-            raise InputError(
-                f"raters: rater {who} gave the {word} score always, so that the severity is not finite; expected "
-                "raters='learnt', or that rater left out"
-            )
-    if model.rater_steps:
-        used = np.zeros((n, int(ratings.n_steps.max()) + 1), dtype=np.bool_)
-        used[ratings.raters, ratings.codes] = True
-        if not used.all():
-            r, k = (int(place[0]) for place in np.nonzero(~used))
-            raise InputError(
-                f"raters: rater {ratings.rater_ids[r]} never used category {k}, so that its steps are not finite; "
-                "expected raters='learnt', or no steps by rater"
-            )
+    n, j, highest = len(ratings.rater_ids), int(ratings.n_steps.argmin()), ratings.n_steps[ratings.items]
+    answers = np.bincount(ratings.answers[0])
+    respondents = np.bincount(np.unique(np.stack([ratings.respondents, ratings.items]), axis=1)[0])
+    always = {
+        word: [ratings.rater_ids[r] for r in np.flatnonzero(np.bincount(ratings.raters, ~there, n) == 0)]
+        for word, there in (("lowest", ratings.codes == 0), ("highest", ratings.codes == highest))
+    }
+    unused = np.ones((n, int(ratings.n_steps.max()) + 1), dtype=np.bool_)
+    unused[ratings.raters, ratings.codes] = False
+    refuse_any((
+        (len(ratings.respondent_ids) < FEWEST_RESPONDENTS,
+         f"raters: {len(ratings.respondent_ids)} respondents; expected at least {FEWEST_RESPONDENTS}"),
+        (n < 2, "raters: one rater; expected at least 2 (scores of one rater are fitted by fit_categories)"),
+        (model.rater_steps and len(set(ratings.n_steps)) > 1,
+         f"raters: item {ratings.item_ids[j]} has {ratings.n_steps[j] + 1} categories and others more; expected as "
+         "many in all items, or no steps by rater"),
+        *((model.answer_effect and counts.max() < 2,
+           "raters: what raters of an answer share cannot be separated from ability or chance; "
+           f"expected {word}, or no effect of the answer")
+          for counts, word in ((answers, "several ratings of some answers"), (respondents, "several answers of some"))),
+        *((not learnt and who != [],
+           f"raters: rater {name_first(who)} gave the {word} score always, so that the severity is not finite; "
+           "expected raters='learnt', or that rater left out") for word, who in always.items()),
+    ))  # fmt: skip
+    if model.rater_steps and not learnt:
+        refuse_first(unused, lambda r, k: (
+            f"raters: rater {ratings.rater_ids[r]} never used category {k}, so that its steps are not finite; "
+            "expected raters='learnt', or no steps by rater"
+        ))  # fmt: skip
 
 
-def doubts_of(ratings: Ratings, model: RatingModel, *, learnt: bool) -> tuple[str, ...]:
-    """What the design does not determine."""
-    found = []
-    if (n := int(ratings.parts.max()) + 1) > 1:
-        parts = [[ratings.rater_ids[r] for r in np.flatnonzero(ratings.parts == part)] for part in range(n)]
-        named = "; ".join(name_first(part) for part in parts[:MOST_PARTS_NAMED])
-        more = f"; and {n - MOST_PARTS_NAMED} more parts" if n > MOST_PARTS_NAMED else ""
-        found.append(
-            f"the design falls into {n} parts that share no respondent or no item (raters {named}{more}): severities "
-            "of two parts have no common zero, each part's sum to 0; scores across parts are comparable only if the "
-            "respondents of each were drawn from one population"
-        )
-    if ratings.ratings_of_an_answer >= SHARED and not model.answer_effect:
-        found.append(
-            f"an answer has {ratings.ratings_of_an_answer:.1f} ratings on average, taken as independent given ability: "
-            "if raters of one answer share more than that, intervals of theta and fair scores are too short; "
-            "--answer-effect (answer_effect=True) estimates what they share"
-        )
-    if (m := len(ratings.respondent_ids)) < FEW_RESPONDENTS:
-        found.append(
-            f"{m} respondents: the standard deviation of ability, and with it how far theta is shrunken, is known badly"
-        )
-    counts = np.bincount(ratings.raters, minlength=len(ratings.rater_ids))
-    if not learnt and (few := [ratings.rater_ids[r] for r in np.flatnonzero(counts < 10)]):
-        found.append(f"fewer than 10 ratings by {name_first(few)}: raters='learnt' draws their severities together")
-    return tuple(found)
+def doubts_of(
+    ratings: Ratings, model: RatingModel, theta: Floats, deviation: Floats, *, learnt: bool
+) -> tuple[str, ...]:
+    """What the design does not determine, and whether raters were given respondents of different ability.
 
-
-def doubt_of_allotment(ratings: Ratings, theta: Floats, deviation: Floats) -> tuple[str, ...]:
-    """Whether raters were given respondents of different ability, which shrunken abilities even out in part."""
+    That shrunken abilities even out in part.
+    """
+    n, m, each = int(ratings.parts.max()) + 1, len(ratings.respondent_ids), ratings.n / ratings.answers[1]
+    parts = [name_first([ratings.rater_ids[r] for r in np.flatnonzero(ratings.parts == part)]) for part in range(n)]
+    named = "; ".join(parts[:MOST_PARTS_NAMED])
+    more = f"; and {n - MOST_PARTS_NAMED} more parts" if n > MOST_PARTS_NAMED else ""
+    few = name_first([ratings.rater_ids[r] for r in np.flatnonzero(np.bincount(ratings.raters) < 10)])
     respondents, raters = ratings.meetings
     counts = np.bincount(raters)
     means = np.bincount(raters, theta[respondents]) / counts
     p = chdtrc(len(counts) - 1, (counts * (means - theta.mean()) ** 2).sum() / theta.var())
     error = float((deviation**2).mean() / ((deviation**2).mean() + theta.var()))
-    if p > CHANCE or error < SHRUNKEN:
-        return ()
-    return (
-        f"raters saw respondents of different ability (p = {p:.1g}): if the severe were given the able, or the weak, "
-        f"severities are too close together or too far apart, for abilities are shrunken (by {error:.0%}); more "
-        "ratings of a respondent by different raters, or ratings allotted at random, help",
-    )
+    doubts = (
+        (n > 1,
+         f"the design falls into {n} parts that share no respondent or no item (raters {named}{more}): severities "
+         "of two parts have no common zero, each part's sum to 0; scores across parts are comparable only if the "
+         "respondents of each were drawn from one population"),
+        (each >= SHARED and not model.answer_effect,
+         f"an answer has {each:.1f} ratings on average, taken as independent given ability: "
+         "if raters of one answer share more than that, intervals of theta and fair scores are too short; "
+         "--answer-effect (answer_effect=True) estimates what they share"),
+        (m < FEW_RESPONDENTS,
+         f"{m} respondents: the standard deviation of ability, and with it how far theta is shrunken, is known badly"),
+        (not learnt and few != "",
+         f"fewer than 10 ratings by {few}: raters='learnt' draws their severities together"),
+        (p <= CHANCE and error >= SHRUNKEN,
+         f"raters saw respondents of different ability (p = {p:.1g}): if the severe were given the able, or the weak, "
+         f"severities are too close together or too far apart, for abilities are shrunken (by {error:.0%}); more "
+         "ratings of a respondent by different raters, or ratings allotted at random, help"),
+    )  # fmt: skip
+    return tuple(text for holds, text in doubts if holds)
 
 
 def errors_of(covariance: Covariance | None, places: NDArray[np.int64], n: int) -> Floats:
     """Standard errors of some parameters, of the shape of their places."""
-    if covariance is None:
-        return np.full(places.shape, np.nan)
-    rows = csr_array((np.ones(places.size), (np.arange(places.size), places.reshape(-1))), shape=(places.size, n))
-    return np.asarray(np.sqrt(covariance.variances(rows)).reshape(places.shape))
+    rows = eye_array(n, format="csr")[places.reshape(-1)]
+    variances = np.full(places.size, np.nan) if covariance is None else covariance.variances(rows)
+    return np.asarray(np.sqrt(variances).reshape(places.shape))
 
 
 def raters_found(
@@ -297,24 +279,22 @@ def raters_found(
     severity, errors = mode.x[places[:, 0]], errors_of(covariance, places, n)
     parts, several = ratings.parts, ratings.parts.max() > 0
     if several and not learnt:
-        sizes = np.bincount(parts)
-        rows = csr_array(np.eye(n_raters)) - csr_array((parts[:, None] == parts) / sizes[parts][:, None])
+        rows = csr_array(np.eye(n_raters) - (parts[:, None] == parts) / np.bincount(parts)[parts][:, None])
         severity = rows @ severity
         if covariance is not None:
-            place = csr_array((np.ones(n_raters), (np.arange(n_raters), places[:, 0])), shape=(n_raters, n))
-            errors[:, 0] = np.sqrt(covariance.variances(rows @ place))
-    table, fit = observed(ratings, ratings.raters, squares)
-    table.insert(0, "rater_id", ratings.rater_ids)
-    se = errors[:, 0]
-    if not learnt:  # of one who shares nothing with the others nothing is known
-        se = np.where(np.bincount(parts)[parts] == 1, np.nan, se)
-    table = table.assign(severity=severity, se=se, severity_lower=severity - Z * se, severity_upper=severity + Z * se)
+            errors[:, 0] = np.sqrt(covariance.variances(rows @ eye_array(n, format="csr")[places[:, 0]]))
+    found, fit = observed(ratings, ratings.raters, squares)
+    # of one who shares nothing with the others nothing is known
+    se = np.where((np.bincount(parts)[parts] == 1) & (not learnt), np.nan, errors[:, 0])
+    table = pd.DataFrame({
+        "rater_id": ratings.rater_ids, **found, "severity": severity, "se": se, "severity_lower": severity - Z * se,
+        "severity_upper": severity + Z * se,
+    })  # fmt: skip
     if model.consistency:
         c = np.exp(mode.x[places[:, 1]])
         table = table.assign(consistency=c, se_consistency=c * errors[:, 1])
-    for k in range(problem.n_steps - 1 if model.rater_steps else 0):
-        column = 1 + model.consistency + k
-        table[f"step_{k + 1}"], table[f"se_step_{k + 1}"] = mode.x[places[:, column]], errors[:, column]
+    for k in range(1, problem.n_steps if model.rater_steps else 1):
+        table[f"step_{k}"], table[f"se_step_{k}"] = (own[:, k - problem.n_steps] for own in (mode.x[places], errors))
     table = table.assign(**fit, part=parts + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = adjust(2 * ndtr(-np.abs(severity / errors[:, 0])))
@@ -322,8 +302,7 @@ def raters_found(
         "severe": (p < LEVEL) & (severity > 0), "lenient": (p < LEVEL) & (severity < 0),
         "erratic": table["infit"] > ERRATIC, "muted": table["infit"] < MUTED, "apart": parts > 0,
     }  # fmt: skip
-    there = np.array([np.asarray(own, dtype=np.bool_) for own in flags.values()]).T
-    words = [";".join(np.array(list(flags))[own]) for own in there]
+    words = [";".join(word for word, there in flags.items() if there[r]) for r in range(n_raters)]
     noise = float(np.mean(errors[:, 0] ** 2))
     variance = float(mode.variances[0] if learnt else max(severity.var(ddof=1) - noise, 0.0))  # by moments
     both = variance if learnt else variance + noise  # 0 where each rater is apart from all others
@@ -348,8 +327,7 @@ def interactions_found(problem: RatingProblem, mode: Mode, covariance: Covarianc
     information, cells = (found.complete - found.missing).tocsr(), whole.places["raters"][:, 0]
     known, left = information.diagonal()[cells], np.full(len(cells), np.nan)
     if covariance is not None:
-        by = csr_array((np.ones(len(same)), (np.arange(len(same)), same)), shape=(len(same), problem.n_parameters))
-        left = known - covariance.variances(information[cells] @ by)
+        left = known - covariance.variances(information[cells] @ eye_array(problem.n_parameters, format="csr")[same])
     left = np.where(left > KNOWN * known, left, np.nan)
     severity, se = found.gradient[cells] / left, 1 / np.sqrt(left)
     p = 2 * ndtr(-np.abs(severity / se))
@@ -367,9 +345,10 @@ def items_of(problem: RatingProblem, x: Floats, covariance: Covariance | None) -
         at[j, : n + 1] = model.unbounded(np.array([x[own[k]] if slopes else 1.0, *x[own[:n]]]))
         if covariance is not None:
             errors[j, 1 - slopes :, 1 - slopes :] = covariance.among([*own[k:], *own[:k]])
-    each, n_own = (model,) * len(at), ratings.n_steps + slopes
     of_items = None if covariance is None else errors
-    return CategoryParameters(ratings.item_ids, each, ratings.categories, at, n_own, of_items)
+    return CategoryParameters(
+        ratings.item_ids, (model,) * len(at), ratings.categories, at, ratings.n_steps + slopes, of_items
+    )
 
 
 def items_found(problem: RatingProblem, items: CategoryParameters, squares: Floats) -> pd.DataFrame:
@@ -383,11 +362,10 @@ def items_found(problem: RatingProblem, items: CategoryParameters, squares: Floa
     return table.assign(**found, **fit)
 
 
-def observed(ratings: Ratings, of: NDArray[np.int64], squares: Floats) -> tuple[pd.DataFrame, dict[str, Floats]]:
+def observed(ratings: Ratings, of: NDArray[np.int64], squares: Floats) -> tuple[dict[str, Any], dict[str, Any]]:
     """How many ratings each of some raters or items has, and their mean; mean squares, by information and plain."""
     counts, (score, *sums) = np.bincount(of), (np.bincount(of, own) for own in (ratings.given, *squares))
-    found = pd.DataFrame({"n": counts, "mean_score": score / counts})
-    return found, {"infit": sums[0] / sums[1], "outfit": sums[2] / counts}
+    return {"n": counts, "mean_score": score / counts}, {"infit": sums[0] / sums[1], "outfit": sums[2] / counts}
 
 
 def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance: Covariance | None) -> pd.DataFrame:
@@ -427,14 +405,19 @@ def fair_scores(problem: RatingProblem, x: Floats, theta: Floats) -> tuple[Float
     effect = (theta[:, None] + sigma * z).reshape(1, -1)
     fair, rise, n = np.zeros(len(theta)), np.zeros(len(theta)), len(places)
     by = np.zeros((len(theta), *places.shape))
-    for j, (own, values) in enumerate(zip(x[places], problem.ratings.values(), strict=True)):
+    for j, (own, k, values) in enumerate(
+        zip(x[places], problem.ratings.n_steps, problem.ratings.categories, strict=True)
+    ):
         a = own[n_steps] if model.item_slopes else 1.0
-        points = problem.curve(np.zeros(1, dtype=np.int64), own[None, :n_steps], a * effect)
-        worth, by_z = points.worth(values), points.worth_by_predictors(values)
-        by_u = problem.weights @ by_z[0]
-        fair += worth.reshape(-1, len(z)) @ weights / n
+        points = problem.curve.points(
+            np.arange(k + 1), np.tile(own[:k], (k + 1, 1)), np.repeat(a * effect, k + 1, axis=0)
+        )
+        worth = np.array(values)[:, None] * np.exp(points.log_likelihood)
+        by_z = np.einsum("xq,xkq->kq", worth, points.by_predictors)
+        by_u = problem.weights[:k] @ by_z
+        fair += worth.sum(axis=0).reshape(-1, len(z)) @ weights / n
         rise += a * by_u.reshape(-1, len(z)) @ weights / n
-        by[:, j, :n_steps] = (by_z.reshape(n_steps, -1, len(z)) @ weights).T / n
+        by[:, j, :k] = (by_z.reshape(k, -1, len(z)) @ weights).T / n
         if model.item_slopes:
             by[:, j, n_steps] = (by_u * effect[0]).reshape(-1, len(z)) @ weights / n
     rows = np.repeat(np.arange(len(theta)), places.size)

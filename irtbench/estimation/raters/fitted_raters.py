@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.polynomial.hermite_e import hermegauss
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import refuse_any
 from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.raters.ratings import RatingModel
 from irtbench.estimation.status import InformationCriteria, Status
@@ -133,13 +133,12 @@ class FittedRaters(InformationCriteria, Drawn):
             If a number is below 1, or several ratings of an answer are asked of a fit without its effect.
         """
         numbers = np.atleast_1d(np.asarray(n_ratings, dtype=np.int64))
-        if (numbers < 1).any() or per_answer < 1:
-            raise InputError("precision: expected numbers of ratings of at least 1")
-        if per_answer > 1 and not self.model.answer_effect:
-            raise InputError(
-                "precision: what several ratings of one answer share is not known; expected a fit with "
-                "answer_effect=True, or per_answer 1"
-            )
+        refuse_any((
+            (bool((numbers < 1).any()) or per_answer < 1, "precision: expected numbers of ratings of at least 1"),
+            (per_answer > 1 and not self.model.answer_effect,
+             "precision: what several ratings of one answer share is not known; expected a fit with "
+             "answer_effect=True, or per_answer 1"),
+        ))  # fmt: skip
         x, w = hermegauss(41)
         information = self.items.information(self.ability_sd * x)
         shared = self.answer_sd**2 if self.model.answer_effect else 0.0

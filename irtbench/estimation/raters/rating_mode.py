@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, get_lapack_funcs, solve_triangular
-from scipy.sparse import coo_array, csr_array, diags_array
+from scipy.sparse import csr_array, diags_array, eye_array
 from scipy.sparse.linalg import LinearOperator, cg
 
 from irtbench.data.input_error import InputError
@@ -40,6 +40,8 @@ class Mode:
 
     Parameters
     ----------
+    problem
+        Whose they were.
     x
         The parameters.
     found
@@ -48,29 +50,49 @@ class Mode:
         Of the raters' normal distributions, by column of their parameters; empty where these are fixed.
     design
         The parameters by the free ones: x changes by design @ change.
-    information
-        Of the free parameters, with the precision of those normal distributions.
-    steps, gain
-        How many, and what another step would add to the log-likelihood, about.
+    steps
+        How many.
     converged
-        Whether that is little and the variances have settled.
+        Whether another step would add little to the log-likelihood, and the variances have settled.
     """
 
+    problem: RatingProblem
     x: Floats
     found: Evaluated
     variances: Floats
     design: csr_array
-    information: Any
-    steps: int
-    gain: float
-    converged: bool
+    steps: int = 0
+    converged: bool = False
 
-    def precision(self, problem: RatingProblem) -> Floats:
+    @cached_property
+    def precision(self) -> Floats:
         """Of each parameter's prior, shape (n_parameters,)."""
         found = np.zeros(len(self.x))
         if len(self.variances):
-            found[problem.places["raters"]] = 1 / self.variances
+            found[self.problem.places["raters"]] = 1 / self.variances
         return found
+
+    @cached_property
+    def information(self) -> csr_array:
+        """Of the free parameters, with the precision of the normal distributions."""
+        observed = self.found.complete - self.found.missing + diags_array(self.precision)
+        return (self.design.T @ observed @ self.design).tocsr()
+
+    def moved(
+        self, x: Floats, found: Evaluated, solve: Callable[[Floats], Floats] | None, change: float
+    ) -> tuple[Mode, float]:
+        """A step further, and how much the logarithm of a variance of the raters' distributions changes with it.
+
+        With v the posterior variances, tau^2 = sum s^2 / (R - sum v / tau^2), at whose fixed point it is the mean of
+        s^2 + v. Without them neither variance nor the last change are others.
+        """
+        now, variances = replace(self, x=x, found=found, steps=self.steps + 1), self.variances
+        if not len(variances) or solve is None:
+            return now, change
+        places = self.problem.places["raters"]
+        shrunk = np.minimum(inverse_sums(solve, self.design, places) / variances, 0.98 * len(places))
+        updated = np.maximum((x[places] ** 2).sum(axis=0) / (len(places) - shrunk), LEAST)
+        return replace(now, variances=updated), float(np.abs(np.log(updated / variances)).max())
 
     @cached_property
     def covariance(self) -> Covariance:
@@ -159,145 +181,102 @@ def design_of(problem: RatingProblem, *, learnt: bool) -> csr_array:
     Severities sum to zero over each set of raters who share items, for they and the items' intercepts would shift
     against each other; consistencies' logarithms and steps over all raters.
     """
-    free, places = problem.free.copy(), problem.places["raters"]
-    last, others = list[int](), list[NDArray[np.int64]]()
-    if not learnt:
-        for column in range(places.shape[1]):
-            sets = problem.ratings.item_parts if column == 0 else np.zeros(len(places), dtype=np.int64)
-            for part in np.unique(sets):
-                own = places[sets == part, column]
-                last.append(int(own[-1]))
-                others.append(own[:-1])
-    free[last] = False
-    number = np.cumsum(free) - 1
-    rows, columns, values = np.flatnonzero(free), number[free], np.ones(int(free.sum()))
-    for place, rest in zip(last, others, strict=True):
-        rows = np.concatenate([rows, np.full(len(rest), place)])
-        columns, values = np.concatenate([columns, number[rest]]), np.concatenate([values, np.full(len(rest), -1.0)])
-    return coo_array((values, (rows, columns)), shape=(len(free), int(free.sum()))).tocsr()
+    free, places, found = problem.free.copy(), problem.places["raters"], eye_array(problem.n_parameters, format="lil")
+    for column in range(0 if learnt else places.shape[1]):
+        sets = problem.ratings.item_parts if column == 0 else np.zeros(len(places), dtype=np.int64)
+        for part in np.unique(sets):
+            own = places[sets == part, column]
+            free[own[-1]], found[own[-1], own[:-1]] = False, -1.0
+    return found.tocsr()[:, free]
 
 
 def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_steps: int) -> Mode:
     """Newton's steps, each with the observed information, halved until the likelihood rises.
 
-    The variance of raters' normal distribution follows after each step: with v the posterior variances,
-    tau^2 = sum s^2 / (R - sum v / tau^2), at whose fixed point tau^2 is the mean of s^2 + v. What is so found is the
-    mode of all parameters together, at which the standard deviation of ability is too small where raters have few
-    ratings; `integrated` goes on from there.
+    The variance of raters' normal distribution follows after each step. What is so found is the mode of all parameters
+    together, at which the standard deviation of ability is too small where raters have few ratings; `integrated` goes
+    on from there.
     """
-    design, places = design_of(problem, learnt=learnt), problem.places["raters"]
-    n, enough = len(problem.ratings.respondent_ids), tolerance * design.shape[1]
-    x, mean, deviation = problem.start(), np.zeros(n), np.ones(n)
+    n, design = len(problem.ratings.respondent_ids), design_of(problem, learnt=learnt)
+    x, mean, deviation, enough = problem.start(), np.zeros(n), np.ones(n), tolerance * design.shape[1]
     for _ in range(FIRST_PASSES):
         found, before = problem.evaluate(x, mean, deviation), mean
         mean, deviation = found.mean, np.maximum(found.deviation, NARROWER * deviation)
         if (np.abs(mean - before) < deviation).mean() > PLACED:
             break
     found = problem.evaluate(x, mean, deviation, information=True)
-    now = Mode(x, found, np.full(places.shape[1] * learnt, START), design, None, 0, np.inf, False)
+    now = Mode(problem, x, found, np.full(problem.places["raters"].shape[1] * learnt, START), design)
     change = np.inf if learnt else 0.0
     while True:
-        now = with_information(problem, now)
-        precision = now.precision(problem)
+        precision, solve = now.precision, solver(now.information)
         gradient = design.T @ (now.found.gradient - precision * now.x)
-        solve = solver(now.information)
         direction = None if solve is None else solve(gradient)
         if direction is None or not gradient @ direction > 0:  # far from the maximum: expected of the complete data
             complete = (design.T @ (now.found.complete + diags_array(precision + 1e-8)) @ design).tocsr()
             direction = (solver(complete) or gradient.__mul__)(gradient)
-        now = replace(now, gain=float(gradient @ direction) / 2)
-        if (now.gain < enough * (ROUGH if learnt else 1.0) and change < FROZEN) or not np.isfinite(now.gain):
+        gain = float(gradient @ direction) / 2
+        if not np.isfinite(gain) or (gain < enough * (ROUGH if learnt else 1.0) and change < FROZEN):
             break
         if now.steps == max_steps:
             return now
         step, objective = design @ direction, now.found.log_likelihood.sum() - precision @ now.x**2 / 2
-        length = min(1.0, LONGEST / np.abs(step).max())
-        while length > SHORTEST:
-            tried = now.x + length * step
-            moved = problem.evaluate(tried, now.found.mean, np.maximum(now.found.deviation, NARROWER * deviation),
-                                     information=True)  # fmt: skip
-            if moved.log_likelihood.sum() - precision @ tried**2 / 2 >= objective - 1e-9 * abs(objective):
-                break
-            length /= 2
-        else:  # unless the nodes have moved, whose likelihood may differ from that of the former by more than a step's
-            tried = now.x
-            moved = problem.evaluate(tried, now.found.mean, np.maximum(now.found.deviation, NARROWER * deviation),
-                                     information=True)  # fmt: skip
-            if abs(moved.log_likelihood.sum() - now.found.log_likelihood.sum()) <= 1e-9 * abs(objective):
-                return now
+        length, little = min(1.0, LONGEST / np.abs(step).max()), 1e-9 * abs(objective)
         deviation = np.maximum(now.found.deviation, NARROWER * deviation)
-        now = replace(now, x=tried, found=moved, steps=now.steps + 1)
-        if learnt and solve is not None:
-            updated = variance_by(now.x[places], inverse_sums(solve, design, places), now.variances)
-            change = float(np.abs(np.log(updated / now.variances)).max())
-            now = replace(now, variances=updated)
-    if learnt and np.isfinite(now.gain):
-        return integrated(problem, now, enough=10 * enough, max_steps=max_steps)
-    return replace(now, converged=now.gain < enough)
+        while True:
+            x = now.x + length * step
+            found = problem.evaluate(x, now.found.mean, deviation, information=True)
+            if length == 0 or found.log_likelihood.sum() - precision @ x**2 / 2 >= objective - little:
+                break
+            length = length / 2 if length > 2 * SHORTEST else 0.0
+        # the nodes may have moved, whose likelihood may differ from that of the former by more than a step's
+        if length == 0 and abs(found.log_likelihood.sum() - now.found.log_likelihood.sum()) <= little:
+            return now
+        now, change = now.moved(x, found, solve, change)
+    if learnt and np.isfinite(gain):
+        return integrated(now, enough=10 * enough, max_steps=max_steps)
+    return replace(now, converged=gain < enough)
 
 
-def integrated(problem: RatingProblem, now: Mode, *, enough: float, max_steps: int) -> Mode:
+def integrated(now: Mode, *, enough: float, max_steps: int) -> Mode:
     """Raters' parameters integrated out with a normal posterior (variational), from the mode of all together.
 
     The gradient is averaged over draws from that posterior, in pairs about its mean, of the same random numbers. The
     complete and the missing information are found anew after some steps, and before the last.
     """
-    design, places = now.design, problem.places["raters"]
+    problem, design, places = now.problem, now.design, now.problem.places["raters"]
     n_pairs = int(np.clip(DRAWS // len(places), 1, MOST_DRAWS))
     draws = np.random.default_rng(0).choice([-1.0, 1.0], (n_pairs, places.size))  # of normal draws the least noisy
     since, change, before = 0, np.inf, now.x
     while True:
-        now = with_information(problem, now)
         solve = solver(now.information)
         if solve is None:
             return now
         around = drawn_around(now.information, draws, design, places)
-        gradient = averaged(problem, now, around)
-        for _ in range(HALVED):  # where intercepts of graded items do not fall
-            if np.isfinite(gradient).all():
+        for k in range(HALVED + 1):
+            nodes = now.found.mean, now.found.deviation
+            gradients = [problem.evaluate(now.x + away, *nodes).gradient for away in around]
+            gradient = design.T @ (np.mean(gradients, axis=0) - now.precision * now.x)
+            if k == HALVED or np.isfinite(gradient).all():
                 break
-            now = replace(now, x=(now.x + before) / 2)
-            gradient = averaged(problem, now, around)
+            now = replace(now, x=(now.x + before) / 2)  # where intercepts of graded items do not fall
         direction = solve(gradient)
-        now = replace(now, gain=float(gradient @ direction) / 2)
-        settled = now.gain < enough and change < SETTLED
-        if (settled and since == 0) or now.steps == max_steps or not np.isfinite(now.gain):
+        gain = float(gradient @ direction) / 2
+        settled = gain < enough and change < SETTLED
+        if (settled and since == 0) or now.steps == max_steps or not np.isfinite(gain):
             return replace(now, converged=settled)
         if settled or since == REFRESHED:
-            found = problem.evaluate(now.x, now.found.mean, now.found.deviation, information=True)
-            now, since = replace(now, found=found), 0
+            now, since = replace(now, found=problem.evaluate(now.x, *nodes, information=True)), 0
             continue
-        before, x, since = now.x, now.x + design @ direction, since + 1
-        updated = variance_by(x[places], inverse_sums(solve, design, places), now.variances)
-        change = float(np.abs(np.log(updated / now.variances)).max())
-        now = replace(now, x=x, variances=updated, steps=now.steps + 1)
-
-
-def with_information(problem: RatingProblem, now: Mode) -> Mode:
-    """The same with the information of the free parameters."""
-    observed = now.found.complete - now.found.missing + diags_array(now.precision(problem))
-    return replace(now, information=(now.design.T @ observed @ now.design).tocsr())
-
-
-def averaged(problem: RatingProblem, now: Mode, around: list[Floats]) -> Floats:
-    """Gradient of the log-posterior by the free parameters, its mean over draws of the raters' around these."""
-    each = [problem.evaluate(now.x + change, now.found.mean, now.found.deviation).gradient for change in around]
-    return np.asarray(now.design.T @ (np.mean(each, axis=0) - now.precision(problem) * now.x))
-
-
-def variance_by(values: Floats, spread: Floats, variances: Floats) -> Floats:
-    """The next variances of the raters' parameters, shape (n_raters, width), with posterior variances of these sums."""
-    shrunk = np.minimum(spread / variances, 0.98 * len(values))
-    return np.asarray(np.maximum((values**2).sum(axis=0) / (len(values) - shrunk), LEAST))
+        before, since = now.x, since + 1
+        now, change = now.moved(now.x + design @ direction, now.found, solve, change)
 
 
 def solver(information: csr_array) -> Callable[[Floats], Floats] | None:
     """What solves with this matrix; None if it is not positive definite."""
     n = information.shape[0]
     if n <= MOST_FACTORED:
-        matrix = information.toarray()
         try:
-            factor = cho_factor(matrix, lower=True)
+            factor = cho_factor(information.toarray(), lower=True)
         except LinAlgError:
             return None
         return lambda right: np.asarray(cho_solve(factor, right))

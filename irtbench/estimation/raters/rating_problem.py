@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
-from scipy.sparse import block_array, coo_array, csr_array, hstack
+from scipy.sparse import block_array, csr_array
 from scipy.special import logsumexp
 
-from irtbench.estimation.raters.category_curve import CURVES, NEVER, CurvePoints, Floats
-from irtbench.estimation.raters.ratings import Ints, RatingModel, Ratings
+from irtbench.estimation.raters.category_curve import CURVES, NEVER, Curve, CurvePoints, Floats, Ints
+from irtbench.estimation.raters.ratings import RatingModel, Ratings
 from irtbench.estimation.threads import linear_algebra
 
 Facet = Literal["items", "raters", "population"]
@@ -40,11 +40,22 @@ TINY = 1e-12  # of a variance
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """By what a facet's scores are summed: a respondent's answers to an item, ratings by a rater, all of them."""
+    """Scores summed over the ratings of each respondent, or of each answer, a row each and each parameter there."""
 
-    by: csr_array  # rows of these, columns of ratings
-    respondent: Ints  # of each row, from 0 in the block
-    level: Ints
+    by: csr_array
+    of: Ints  # the respondent or answer of each row, from 0 in the block
+    column: Ints  # the parameter
+
+    def placed(self, values: Floats, n_columns: int, dense: bool = False) -> Any:
+        """Values of the rows, shape (n_rows, n_nodes), in rows (respondent or answer, node) and these columns."""
+        n, n_nodes = self.of[-1] + 1, values.shape[1]
+        if dense:
+            found = np.zeros((n, n_columns, n_nodes))
+            found[self.of, self.column] = values
+            return found.transpose(0, 2, 1).reshape(-1, n_columns)
+        rows = (self.of[:, None] * n_nodes + np.arange(n_nodes)).reshape(-1)
+        which = rows, np.repeat(self.column, n_nodes)
+        return csr_array((values.reshape(-1), which), shape=(n * n_nodes, n_columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +68,7 @@ class Block:
     starts: Ints  # first rating of each respondent
     answer: Ints  # of each rating, from 0
     answer_starts: Ints
-    levels: dict[Facet, Ints]  # of each rating
-    sums: dict[Facet, Sums]
+    sums: list[Sums]  # of respondents, of ratings' scores and behind them of those of log sd; and of answers
     by_pair: csr_array
     pairs: Ints  # the pairs of the block among all
 
@@ -70,7 +80,7 @@ class Posterior:
     Parameters
     ----------
     points, by, by_two
-        The ratings' curves, and derivatives of u by name of parameters, first and second.
+        The ratings' curves, and derivatives of u, their slope times ability, by name of parameters, first and second.
     theta
         Nodes of ability, shape (n_respondents, n_nodes).
     log_likelihood, w
@@ -136,7 +146,7 @@ class RatingProblem:
     n_nodes: int = 15
 
     @property
-    def curve(self) -> type[CurvePoints]:
+    def curve(self) -> Curve:
         """The item model."""
         return CURVES[self.model.curve]
 
@@ -176,18 +186,15 @@ class RatingProblem:
         """Which parameters are estimated: no intercepts of categories that an item has not."""
         found = np.ones(self.n_parameters, dtype=np.bool_)
         found[self.places["items"][:, : self.n_steps]] = np.arange(self.n_steps) < self.ratings.n_steps[:, None]
-        if self.model.item_slopes:
-            found[self.places["population"][0, 0]] = False
+        found[self.places["population"][0, 0]] = not self.model.item_slopes
         return found
 
     def start(self) -> Floats:
         """Intercepts by the categories' shares, raters alike, slopes and standard deviation 1, sigma 0.5."""
-        x = np.zeros(self.n_parameters)
-        items = np.full(self.places["items"].shape, NEVER)
-        for j, n in enumerate(self.ratings.n_steps):
-            items[j, :n] = self.curve.start(self.ratings.shares(j))
-        items[:, self.n_steps :] = 1.0
-        x[self.places["items"]] = items
+        x, model, items = np.zeros(self.n_parameters), self.curve.model, self.places["items"]
+        x[items] = np.where(np.arange(items.shape[1]) < self.n_steps, NEVER, 1.0)
+        for j, (own, n) in enumerate(zip(items, self.ratings.n_steps, strict=True)):
+            x[own[:n]] = model.read(model.start(self.ratings.shares(j), 1.0))[1:]
         x[self.places["population"][0, 1:]] = 0.5
         return x
 
@@ -228,74 +235,63 @@ class RatingProblem:
         ends = [*np.flatnonzero(np.diff(block)) + 1, n_respondents]
         return [self._block(first, lo, hi) for lo, hi in zip([0, *ends[:-1]], ends, strict=True)]
 
+    def columns(self, items: Ints, raters: Ints) -> Ints:
+        """Where the parameters of ratings of these items by these raters are, in the order of `patterns`."""
+        each = self.places["items"][items], self.places["raters"][raters]
+        return np.concatenate([*each, np.tile(self.places["population"][0, 1:], (len(items), 1))], axis=1)
+
     def _block(self, first: Ints, lo: int, hi: int) -> Block:
-        given = self.ratings
-        own = slice(int(first[lo]), int(first[hi]))
+        given, own = self.ratings, slice(int(first[lo]), int(first[hi]))
         respondent = given.respondents[own] - lo
         answer = given.answers[0][own] - given.answers[0][own.start]
-        n = len(respondent)
+        columns, sd = self.columns(given.items[own], given.raters[own]), self.places["population"][0, 0]
 
-        def grouped(numbers: Ints) -> tuple[csr_array, Ints, Ints]:
-            found, firsts, places = np.unique(numbers, return_index=True, return_inverse=True)
-            return csr_array((np.ones(n), (places.reshape(-1), np.arange(n))), shape=(len(found), n)), firsts, found
+        def grouped(numbers: Ints) -> tuple[csr_array, Ints]:
+            found, places = np.unique(numbers, return_inverse=True)
+            shape = (len(found), numbers.size)
+            return csr_array((np.ones(numbers.size), (places.reshape(-1), np.arange(numbers.size))), shape), found
 
-        levels = dict(zip(FACETS, (given.items[own], given.raters[own], np.zeros(n, dtype=np.int64)), strict=True))
-        sums = dict[Facet, Sums]()
-        for facet, level in levels.items():
-            by, firsts, _ = grouped(respondent * len(self.places[facet]) + level)
-            sums[facet] = Sums(by, respondent[firsts], level[firsts])
-        by_pair, _, pairs = grouped(self.pairs[1][own])
-        starts = np.flatnonzero(np.diff(answer, prepend=-1))
+        def sums(of: Ints, column: Ints) -> Sums:
+            by, found = grouped(of * self.n_parameters + column)
+            return Sums(by, *np.divmod(found, self.n_parameters))
+
+        each = np.repeat([respondent, answer], columns.shape[1], axis=1)
+        every = [(np.append(each[0], np.arange(hi - lo)), np.append(columns, np.full(hi - lo, sd)))]
+        every += [(each[1], columns.reshape(-1))] if self.model.answer_effect else []
         return Block(
-            slice(lo, hi), own, respondent, first[lo:hi] - own.start, answer, starts, levels, sums, by_pair, pairs
-        )
-
-    def points(
-        self, x: Floats, own: slice, effect: Floats, z: Floats
-    ) -> tuple[CurvePoints, dict[str, Floats], dict[tuple[str, str], Floats]]:
-        """The curves of some ratings, and derivatives of u, first and second, by name of parameters.
-
-        `effect` is theta + e at the nodes, shape (n, n_nodes), z = e / sigma, shape (n_nodes,).
-        """
-        given, model, places = self.ratings, self.model, self.places
-        items, raters = x[places["items"]][given.items[own]], x[places["raters"]][given.raters[own]]
-        d = items[:, : self.n_steps] - raters[:, :1] * self.weights
-        if model.rater_steps:
-            d[:, :-1] -= raters[:, 1 + model.consistency :]
-        a = items[:, self.n_steps, None] if model.item_slopes else np.ones((len(d), 1))
-        c = np.exp(raters[:, 1, None]) if model.consistency else np.ones((len(d), 1))
-        by_a = c * effect if model.consistency else effect
-        u = a * by_a if model.item_slopes else by_a
-        first = {"a": by_a, "log c": u, "sigma": a * c * z}
-        second = {("log c", "log c"): u, ("a", "log c"): by_a, ("a", "sigma"): c * z, ("log c", "sigma"): a * c * z}
-        there = {name: first[name] for name in dict.fromkeys(self.patterns[1]) if name}
-        return self.curve(given.codes[own], d, u), there, second
+            slice(lo, hi), own, respondent, first[lo:hi] - own.start, answer,
+            np.flatnonzero(np.diff(answer, prepend=-1)), [sums(*own) for own in every], *grouped(self.pairs[1][own]),
+        )  # fmt: skip
 
     def evaluate(
         self, x: Floats, mean: Floats, deviation: Floats, *, information: bool = False, by_scores: bool = False
     ) -> Evaluated:
         """Log-likelihood and derivatives at these parameters, with nodes at these means and standard deviations."""
-        n, gradient, of_sd, missing = len(mean), np.zeros(self.n_parameters), 0.0, None
+        n, gradient, missing = len(mean), np.zeros(self.n_parameters), None
         each, rows, width = np.empty((3, n)), list[csr_array](), len(self.patterns[1])
-        of_pairs = np.zeros((len(self.pairs[0]), width, width)) if information else None
+        of_pairs = np.zeros((len(self.pairs[0]), width, width))
         # a thread a block; linear algebra with threads of its own would wait for these
         with linear_algebra().limit(limits=1, user_api="blas"), ThreadPoolExecutor(torch.get_num_threads()) as pool:
             found = pool.map(
                 lambda block: self._evaluate(x, block, mean, deviation, information=information, by_scores=by_scores),
                 self.blocks,
             )
-            for block, (of_respondents, by_parameters, own, gathered) in zip(self.blocks, found, strict=True):
+            for block, (of_respondents, by_parameters, gathered, own) in zip(self.blocks, found, strict=True):
                 each[:, block.respondents] = of_respondents
                 gradient += by_parameters
                 rows += [gathered] if by_scores else []
-                if of_pairs is not None:
+                if information:
                     of_pairs[block.pairs] += own[0]
-                    of_sd += own[1]
-                    missing = own[2] if missing is None else missing + own[2]
-        complete = None if of_pairs is None else self._complete_of(of_pairs, of_sd)
-        by_respondent = block_array([[part] for part in rows], format="csr") if by_scores else None
-        missing = None if missing is None else csr_array(missing)
-        return Evaluated(each[0], each[1], each[2], gradient, complete, missing, by_respondent)
+                    missing = own[1] if missing is None else missing + own[1]
+        complete = None
+        if information:
+            columns, sd, square = self.columns(*self.pairs[0].T), self.places["population"][0, 0], (len(x), len(x))
+            which = np.repeat(columns, width, axis=1).reshape(-1), np.tile(columns, width).reshape(-1)
+            of_sd = [2 * (gradient[sd] + n)], ([sd], [sd])  # whose score is the sum of (theta / sd)^2 - 1
+            complete = csr_array((of_pairs.reshape(-1), which), square) + csr_array(of_sd, square)
+            missing = csr_array(missing)
+        gathered = block_array([[part] for part in rows], format="csr") if by_scores else None
+        return Evaluated(*each, gradient, complete, missing, gathered)
 
     def _posterior(self, x: Floats, block: Block, mean: Floats, deviation: Floats) -> Posterior:
         """Curves, likelihoods and posteriors of a block's respondents and answers."""
@@ -304,10 +300,22 @@ class RatingProblem:
         n_q, n_m = len(at), len(at_answer)
         scale = deviation[block.respondents, None]
         theta = mean[block.respondents, None] + scale * at
-        effect, v = theta[block.respondent], None
+        effect, v, z = theta[block.respondent], None, np.tile(at_answer, n_q)
         if n_m > 1:
             effect = (effect[:, :, None] + sigma * at_answer).reshape(-1, n_q * n_m)
-        points, by, by_two = self.points(x, block.ratings, effect, np.tile(at_answer, n_q))
+        own, given, model, places = block.ratings, self.ratings, self.model, self.places
+        items, raters = x[places["items"]][given.items[own]], x[places["raters"]][given.raters[own]]
+        d = items[:, : self.n_steps] - raters[:, :1] * self.weights
+        if model.rater_steps:
+            d[:, :-1] -= raters[:, 1 + model.consistency :]
+        a = items[:, self.n_steps, None] if model.item_slopes else np.ones((len(d), 1))
+        c = np.exp(raters[:, 1, None]) if model.consistency else np.ones((len(d), 1))
+        by_a = c * effect if model.consistency else effect
+        u = a * by_a if model.item_slopes else by_a
+        by_two = {("log c", "log c"): u, ("a", "log c"): by_a, ("a", "sigma"): c * z, ("log c", "sigma"): a * c * z}
+        by = {"a": by_a, "log c": u, "sigma": a * c * z}
+        by = {name: own for name, own in by.items() if name in self.patterns[1]}
+        points = self.curve.points(given.codes[own], d, u)
         log_p, starts = points.log_likelihood, block.starts
         if n_m > 1:
             of_answer = np.add.reduceat(log_p, block.answer_starts).reshape(-1, n_q, n_m) + log_v
@@ -333,42 +341,42 @@ class RatingProblem:
         centred = theta - average[:, None]
         of_respondents = np.stack([posterior.log_likelihood, average, np.sqrt((w * centred**2).sum(axis=1))])
         sums_of = {"": points.gradient(weight)} | {name: points.gradient(weight * own) for name, own in by.items()}
-        gradient, each_pattern = np.zeros(self.n_parameters), zip(*self.patterns, strict=True)
-        for facet in FACETS:
-            for places in self.places[facet].T[facet == "population" :]:  # log sd is no predictor's
-                pattern, name = next(each_pattern)
-                gradient[places] += np.bincount(block.levels[facet], sums_of[name] @ pattern, minlength=len(places))
-        sd = self.places["population"][0, 0]
-        squares = (theta / np.exp(x[sd])) ** 2
-        gradient[sd] += (w * (squares - 1)).sum()
+        of_ratings = np.stack([sums_of[name] @ pattern for pattern, name in zip(*self.patterns, strict=True)], axis=1)
+        sums, n_nodes, squares = (
+            block.sums[0],
+            theta.shape[1],
+            (theta / np.exp(x[self.places["population"][0, 0]])) ** 2,
+        )
+        summed = sums.by @ np.append(of_ratings, (w * (squares - 1)).sum(axis=1))
+        gradient = np.bincount(sums.column, summed, minlength=len(x))
         if not (information or by_scores):
             return of_respondents, gradient, None, None
-        scores, gathered, within = self._scores(points, by), None, 0.0
+        by_z, by_u = points.by_predictors, np.einsum("k,nkq->nq", self.weights, points.by_predictors)[:, None]
+        own, none = {name: by_u * value[:, None] for name, value in by.items()}, by_z[:, :0]
+        scores = np.concatenate([
+            by_z, own.get("a", none), -by_u, own.get("log c", none), -by_z[:, :-1] if self.model.rater_steps else none,
+            own.get("sigma", none),
+        ], axis=1)  # fmt: skip
+        within, gathered = 0.0, None
         if posterior.v is not None:
-            spread = dict[Facet, Floats]()
-            for facet, own in scores.items():
-                by_node = own.reshape(*own.shape[:2], *posterior.v.shape[1:])
-                scores[facet] = np.einsum("npqm,nqm->npq", by_node, posterior.v)
-                spread[facet] = (by_node - scores[facet][..., None]).reshape(own.shape)
-            within = self._within(block, spread, np.sqrt(weight)) if information else within
-        root, each = np.sqrt(w), list[Any]()
-        for facet, own in scores.items():
-            sums = block.sums[facet]
-            summed = (sums.by @ own.reshape(len(own), -1)).reshape(sums.by.shape[0], *own.shape[1:])
-            if facet == "population":
-                summed = np.concatenate([squares[:, None] - 1, summed], axis=1)
-            summed = summed - np.einsum("epq,eq->ep", summed, w[sums.respondent])[..., None]
-            values = summed * root[sums.respondent][:, None]
-            each.append(placed(sums.respondent, sums.level, values, len(theta), len(self.places[facet]), self.dense))
-        between = np.concatenate(each, axis=1) if self.dense else hstack(each, format="csr")
+            by_node = scores.reshape(*scores.shape[:2], n_nodes, -1)
+            scores = np.einsum("npqm,nqm->npq", by_node, posterior.v)
+            if information:  # posterior covariances given ability: those that an answer's ratings share
+                spread = np.einsum(
+                    "npqm,nqm->npqm", by_node - scores[..., None], np.sqrt(weight).reshape(posterior.v.shape)
+                )
+                z = block.sums[1].placed(block.sums[1].by @ spread.reshape(-1, weight.shape[1]), len(x))
+                within = z.T @ z
+        summed = sums.by @ np.concatenate([scores.reshape(-1, n_nodes), squares - 1])
+        summed -= np.einsum("eq,eq->e", summed, w[sums.of])[:, None]
+        between = sums.placed(summed * np.sqrt(w)[sums.of], len(x), self.dense)
         if by_scores:  # posterior covariances of ability with each parameter's score
             nodes = np.arange(theta.size + 1)
-            ability = csr_array(((root * centred).reshape(-1), nodes[:-1], nodes[:: theta.shape[1]]))
+            ability = csr_array(((np.sqrt(w) * centred).reshape(-1), nodes[:-1], nodes[::n_nodes]))
             gathered = csr_array(ability @ between)
-        if not information:
-            return of_respondents, gradient, None, gathered
-        missing = between.T @ between + within
-        return of_respondents, gradient, (self._complete(posterior, block), 2 * (w * squares).sum(), missing), gathered
+        missing = between.T @ between + within if information else None
+        own = (self._complete(posterior, block, by_u[:, 0]), missing) if information else None
+        return of_respondents, gradient, gathered, own
 
     def mean_squares(self, x: Floats, mean: Floats, deviation: Floats) -> Floats:
         """Of each rating (x - E)^2, its variance, and their ratio, posterior means, shape (3, n_ratings).
@@ -378,38 +386,14 @@ class RatingProblem:
         found = np.empty((3, self.ratings.n))
         for block in self.blocks:
             posterior = self._posterior(x, block, mean, deviation)
-            points = posterior.points
-            expected = points.worth(points.numbers)
-            variance, square = points.worth(points.numbers**2) - expected**2, (points.scores[:, None] - expected) ** 2
+            points, codes = posterior.points, self.ratings.codes[block.ratings]
+            at_least = points.at_least()  # whose sum is x, and with 1, 3, 5, ... x^2
+            expected = at_least.sum(axis=1)
+            variance = np.einsum("k,nkq->nq", 2.0 * np.arange(self.n_steps) + 1, at_least) - expected**2
+            square = (codes[:, None] - expected) ** 2
             each = square, variance, square / np.maximum(variance, TINY)
             found[:, block.ratings] = [(posterior.weight * own).sum(axis=1) for own in each]
         return found
-
-    def _scores(self, points: CurvePoints, by: dict[str, Floats]) -> dict[Facet, Floats]:
-        """Derivatives of each rating's log P by its parameters, shape (n, width, n_nodes), by facet; log sd is none."""
-        by_z, by_u = points.by_predictors, points.by_ability[:, None]
-        own = {name: by_u * value[:, None] for name, value in by.items()}
-        none = by_z[:, :0]
-        found = {
-            "items": [by_z, own.get("a", none)],
-            "raters": [-by_u, own.get("log c", none), -by_z[:, :-1] if self.model.rater_steps else none],
-            "population": [own.get("sigma", none)],
-        }
-        return {facet: np.concatenate(found[facet], axis=1) for facet in FACETS}
-
-    def _within(self, block: Block, spread: dict[Facet, Floats], root: Floats) -> csr_array:
-        """Posterior covariances of the scores given ability: those that an answer's ratings share."""
-        each, n = list[csr_array](), len(block.answer_starts)
-        for facet, own in spread.items():
-            values, at, level = own * root[:, None], block.answer, block.levels[facet]
-            if facet != "raters":
-                values, level = np.add.reduceat(values, block.answer_starts), level[block.answer_starts]
-                at = np.arange(n)
-            if facet == "population":  # log sd has none
-                values = np.concatenate([np.zeros_like(values), values], axis=1)
-            each.append(placed(at, level, values, n, len(self.places[facet]), dense=False))
-        z = hstack(each, format="csr")
-        return z.T @ z
 
     @cached_property
     def patterns(self) -> tuple[Floats, list[str]]:
@@ -424,7 +408,7 @@ class RatingProblem:
         found += [(w, "sigma")] if model.answer_effect else []
         return np.array([pattern for pattern, _ in found]), [name for _, name in found]
 
-    def _complete(self, posterior: Posterior, block: Block) -> Floats:
+    def _complete(self, posterior: Posterior, block: Block, by_u: Floats) -> Floats:
         """Information of the complete data by pairs, shape (n_pairs of the block, width, width)."""
         points, weight, by_two = posterior.points, posterior.weight, posterior.by_two
         patterns, names = self.patterns
@@ -439,32 +423,7 @@ class RatingProblem:
             own = by_pair(points.information(weight * functions[first] * functions[second]))
             part = patterns[at[first]] @ own @ patterns[at[second]].T
             if (first, second) in by_two:
-                part -= by_pair(((weight * points.by_ability) * by_two[first, second]).sum(axis=1))[:, None, None]
+                part -= by_pair(((weight * by_u) * by_two[first, second]).sum(axis=1))[:, None, None]
             found[:, at[first][:, None], at[second]] = part
             found[:, at[second][:, None], at[first]] = part.transpose(0, 2, 1)
         return found
-
-    def _complete_of(self, of_pairs: Floats, of_sd: float) -> csr_array:
-        """Complete information from sums over pairs and that of log sd."""
-        pairs, places, shape = self.pairs[0], self.places, (self.n_parameters, self.n_parameters)
-        columns = np.concatenate(
-            [places["items"][pairs[:, 0]], places["raters"][pairs[:, 1]],
-             np.tile(places["population"][0, 1:], (len(pairs), 1))], axis=1,
-        )  # fmt: skip
-        width, sd = columns.shape[1], places["population"][0, :1]
-        which = np.repeat(columns, width, axis=1).reshape(-1), np.tile(columns, width).reshape(-1)
-        of_ratings = coo_array((of_pairs.reshape(-1), which), shape=shape).tocsr()
-        return of_ratings + coo_array((np.array([of_sd]), (sd, sd)), shape=shape).tocsr()
-
-
-def placed(at: Ints, level: Ints, values: Floats, n: int, n_levels: int, dense: bool) -> Any:
-    """Values of shape (n_entities, width, n_nodes) as rows (place, node) and columns (level, parameter)."""
-    _, width, n_nodes = values.shape
-    if dense:
-        found = np.zeros((n, n_nodes, n_levels, width))
-        found[at, :, level] = values.transpose(0, 2, 1)
-        return found.reshape(n * n_nodes, n_levels * width)
-    rows = np.broadcast_to(at[:, None, None] * n_nodes + np.arange(n_nodes), values.shape)
-    columns = np.broadcast_to((level[:, None] * width + np.arange(width))[:, :, None], values.shape)
-    which = rows.reshape(-1), columns.reshape(-1)
-    return csr_array((values.reshape(-1), which), shape=(n * n_nodes, n_levels * width))

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import refuse_any, refuse_first
 from irtbench.data.links import linked
 from irtbench.data.responses import name_first
 
@@ -62,43 +62,45 @@ class Ratings:
     @classmethod
     def of(cls, table: pd.DataFrame, interaction: str | None = None) -> Ratings:
         """Check and code a long table; see `fit_raters` for the errors."""
-        if interaction in ("rater_id", "score"):
-            raise InputError(
-                f"raters: interaction {interaction}; expected a column of groups that raters may differ on"
-            )
         wanted = list(dict.fromkeys([*COLUMNS, *([] if interaction is None else [interaction])]))
-        if lacking := [name for name in wanted if name not in table.columns]:
-            raise InputError(
-                f"raters: no column {name_first(lacking)} among {name_first(list(map(str, table.columns)), most=12)}; "
-                f"expected {', '.join(wanted)}"
-            )
+        lacking, there = [name for name in wanted if name not in table.columns], list(map(str, table.columns))
+        refuse_any((
+            (interaction in ("rater_id", "score"),
+             f"raters: interaction {interaction}; expected a column of groups that raters may differ on"),
+            (bool(lacking), f"raters: no column {name_first(lacking)} among {name_first(there, most=12)}; "
+             f"expected {', '.join(wanted)}"),
+        ))  # fmt: skip
         given = table[wanted]
         scores = pd.to_numeric(given["score"], errors="coerce")
-        if (wrong := (scores.isna() & given["score"].notna() | np.isinf(scores)).to_numpy()).any():
-            first = given["score"].iloc[int(wrong.argmax())]
-            raise InputError(f"raters: score '{first}' is no number; expected numbers in order")
-        given = given.assign(score=scores.astype(np.float64))[scores.notna().to_numpy()]
-        if given.empty:
-            raise InputError("raters: there is no score; expected a row a rating")
-        coded = {name: named(given[name]) for name in wanted if name != "score"}
-        for name, (places, _) in coded.items():
-            if (empty := places < 0).any():
-                raise InputError(f"raters: {int(empty.sum())} ratings without {name}; expected one each")
-        respondent, item, rater = (coded[name][0] for name in COLUMNS[:3])
-        twice = pd.DataFrame({"respondent": respondent, "item": item, "rater": rater}).duplicated().to_numpy()
-        if twice.any():
-            of, on, by = given[list(COLUMNS[:3])].iloc[int(twice.argmax())]
-            raise InputError(
-                f"raters: rater {by} rated item {on} of respondent {of} more than once; expected one rating of each; "
-                "give repeats an item of their own, or their mean"
-            )
-        categories, codes = coded_by_item(item, given["score"].to_numpy(), len(coded["item_id"][1]))
-        items = coded["item_id"][1]
-        if alike := [items[j] for j, own in enumerate(categories) if len(own) < 2]:
-            raise InputError(f"raters: item {name_first(alike)}: all scores are the same; expected two or more")
-        if many := [items[j] for j, own in enumerate(categories) if len(own) > MOST_CATEGORIES]:
-            raise InputError(f"raters: item {name_first(many)} has more than {MOST_CATEGORIES} scores; round them")
-        cells, names = np.zeros(len(given), dtype=np.int64), tuple[tuple[int, str], ...]()
+        wrong = (scores.isna() & given["score"].notna() | np.isinf(scores)).to_numpy()
+        refuse_first(
+            wrong, lambda k: f"raters: score '{given['score'].iloc[k]}' is no number; expected numbers in order"
+        )
+        rated = given.assign(score=scores.astype(np.float64))[scores.notna().to_numpy()]
+        coded = {name: named(rated[name]) for name in wanted if name != "score"}
+        lost = {name: int((places < 0).sum()) for name, (places, _) in coded.items()}
+        none = (rated.empty, "raters: there is no score; expected a row a rating")
+        refuse_any(
+            [none, *((n > 0, f"raters: {n} ratings without {name}; expected one each") for name, n in lost.items())]
+        )
+        (respondent, _), (item, items), (rater, _) = (coded[name] for name in COLUMNS[:3])
+        refuse_first(
+            pd.DataFrame({"respondent": respondent, "item": item, "rater": rater}).duplicated().to_numpy(),
+            lambda k: (
+                "raters: rater {2} rated item {1} of respondent {0} more than once; expected one rating of each; give "
+                "repeats an item of their own, or their mean"
+            ).format(*rated[list(COLUMNS[:3])].iloc[k]),
+        )
+        categories, codes = coded_by_item(item, rated["score"].to_numpy(), len(items))
+        alike, many = (
+            name_first([items[j] for j, own in enumerate(categories) if off(len(own))])
+            for off in (lambda n: n < 2, lambda n: n > MOST_CATEGORIES)
+        )
+        refuse_any((
+            (alike != "", f"raters: item {alike}: all scores are the same; expected two or more"),
+            (many != "", f"raters: item {many} has more than {MOST_CATEGORIES} scores; round them"),
+        ))  # fmt: skip
+        cells, names = np.zeros(len(rated), dtype=np.int64), tuple[tuple[int, str], ...]()
         if interaction is not None:
             groups, labels = coded[interaction]
             pairs, cells = np.unique(np.stack([rater, groups]), axis=1, return_inverse=True)
@@ -131,11 +133,6 @@ class Ratings:
         found = np.unique(self.respondents * len(self.rater_ids) + self.raters)
         return np.divmod(found, len(self.rater_ids))
 
-    @property
-    def ratings_of_an_answer(self) -> float:
-        """Mean number of raters of an answer."""
-        return self.n / self.answers[1]
-
     def joined_by(self, places: Ints) -> Ints:
         """The connected part that each rater is of, by what they share, shape (n_raters,)."""
         return linked(np.arange(len(self.rater_ids)), places, self.raters)
@@ -161,14 +158,8 @@ class Ratings:
     @property
     def given(self) -> NDArray[np.float64]:
         """The scores, shape (n_ratings,)."""
-        return self.values()[self.items, self.codes]
-
-    def values(self) -> NDArray[np.float64]:
-        """The scores of the categories, shape (n_items, K + 1); 0 behind the last of an item."""
-        found = np.zeros((len(self.item_ids), int(self.n_steps.max()) + 1))
-        for j, own in enumerate(self.categories):
-            found[j, : len(own)] = own
-        return found
+        first = np.cumsum(self.n_steps + 1) - self.n_steps - 1
+        return np.concatenate(self.categories)[first[self.items] + self.codes]
 
 
 def named(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
