@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
+from irtbench.estimation.raters.ratings import Ints
 from irtbench.models.item_models.graded import Graded
 from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.partial_credit import PartialCredit
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 NEVER, ALWAYS = -1e4, 1e4  # intercepts of categories that are not there, and of the lowest
 LARGE = 300.0  # of an exponent, far from overflow
 

@@ -298,7 +298,7 @@ def raters_found(
     table = table.assign(**fit, part=parts + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = adjust(2 * ndtr(-np.abs(severity / errors[:, 0])))
-    flags = {
+    flags: dict[str, Any] = {
         "severe": (p < LEVEL) & (severity > 0), "lenient": (p < LEVEL) & (severity < 0),
         "erratic": table["infit"] > ERRATIC, "muted": table["infit"] < MUTED, "apart": parts > 0,
     }  # fmt: skip
@@ -400,7 +400,7 @@ def scores_found(problem: RatingProblem, x: Floats, found: Evaluated, covariance
 def fair_scores(problem: RatingProblem, x: Floats, theta: Floats) -> tuple[Floats, Floats, csr_array]:
     """Mean over the items of the score an average rater gives, its derivatives by theta and by the parameters."""
     places, n_steps, model = problem.places["items"], problem.n_steps, problem.model
-    z, weights = problem.answer_nodes[0], np.exp(problem.answer_nodes[1])
+    z, weights = problem.nodes[1][0], np.exp(problem.nodes[1][1])
     sigma = x[problem.places["population"][0, 1]] if model.answer_effect else 0.0
     effect = (theta[:, None] + sigma * z).reshape(1, -1)
     fair, rise, n = np.zeros(len(theta)), np.zeros(len(theta)), len(places)

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.sparse import block_array, csr_array
 from scipy.special import logsumexp
 
-from irtbench.estimation.raters.category_curve import CURVES, NEVER, Curve, CurvePoints, Floats, Ints
-from irtbench.estimation.raters.ratings import RatingModel, Ratings
+from irtbench.estimation.raters.category_curve import CURVES, NEVER, Curve, CurvePoints, Floats
+from irtbench.estimation.raters.ratings import Ints, RatingModel, Ratings
 from irtbench.estimation.threads import linear_algebra
 
 Facet = Literal["items", "raters", "population"]
@@ -199,16 +199,13 @@ class RatingProblem:
         return x
 
     @cached_property
-    def nodes(self) -> tuple[Floats, Floats]:
-        """Standard normal nodes of ability and the logarithms of what a density is summed with."""
-        x, w = hermegauss(self.n_nodes)
-        return x, np.log(w / w.sum()) + x**2 / 2
+    def nodes(self) -> list[tuple[Floats, Floats]]:
+        """Standard normal nodes and the logarithms of their weights, of ability and of an answer's effect.
 
-    @cached_property
-    def answer_nodes(self) -> tuple[Floats, Floats]:
-        """Standard normal nodes of an answer's effect and the logarithms of their weights; one at 0 without it."""
-        x, w = hermegauss(N_ANSWER_NODES if self.model.answer_effect else 1)
-        return x, np.log(w / w.sum())
+        Without such an effect it has one node, at 0.
+        """
+        rules = map(hermegauss, (self.n_nodes, N_ANSWER_NODES if self.model.answer_effect else 1))
+        return [(x, np.log(w / w.sum())) for x, w in rules]
 
     @cached_property
     def pairs(self) -> tuple[NDArray[np.int64], Ints]:
@@ -229,7 +226,7 @@ class RatingProblem:
         given = self.ratings
         n_respondents = len(given.respondent_ids)
         first = np.concatenate([np.searchsorted(given.respondents, np.arange(n_respondents)), [given.n]])
-        each = np.diff(first) * self.n_nodes * len(self.answer_nodes[0]) * self.n_steps
+        each = np.diff(first) * self.n_nodes * len(self.nodes[1][0]) * self.n_steps
         each = each + self.dense * self.n_nodes * self.n_parameters
         block = (np.cumsum(each) - each) // BLOCK
         ends = [*np.flatnonzero(np.diff(block)) + 1, n_respondents]
@@ -291,11 +288,11 @@ class RatingProblem:
             complete = csr_array((of_pairs.reshape(-1), which), square) + csr_array(of_sd, square)
             missing = csr_array(missing)
         gathered = block_array([[part] for part in rows], format="csr") if by_scores else None
-        return Evaluated(*each, gradient, complete, missing, gathered)
+        return Evaluated(each[0], each[1], each[2], gradient, complete, missing, gathered)
 
     def _posterior(self, x: Floats, block: Block, mean: Floats, deviation: Floats) -> Posterior:
         """Curves, likelihoods and posteriors of a block's respondents and answers."""
-        (at, log_w), (at_answer, log_v) = self.nodes, self.answer_nodes
+        (at, log_w), (at_answer, log_v) = self.nodes
         sd, sigma = np.exp(x[self.places["population"][0, 0]]), x[self.places["population"][0, -1]]
         n_q, n_m = len(at), len(at_answer)
         scale = deviation[block.respondents, None]
@@ -322,7 +319,7 @@ class RatingProblem:
             log_p = logsumexp(of_answer, axis=2)
             v = np.exp(of_answer - log_p[:, :, None])
             starts = np.searchsorted(block.answer_starts, starts)
-        joint = np.add.reduceat(log_p, starts) + log_w + np.log(scale / sd) - (theta / sd) ** 2 / 2
+        joint = np.add.reduceat(log_p, starts) + log_w + at**2 / 2 + np.log(scale / sd) - (theta / sd) ** 2 / 2
         log_likelihood = logsumexp(joint, axis=1)
         w = np.exp(joint - log_likelihood[:, None])
         weight = w[block.respondent]
@@ -375,8 +372,8 @@ class RatingProblem:
             ability = csr_array(((np.sqrt(w) * centred).reshape(-1), nodes[:-1], nodes[::n_nodes]))
             gathered = csr_array(ability @ between)
         missing = between.T @ between + within if information else None
-        own = (self._complete(posterior, block, by_u[:, 0]), missing) if information else None
-        return of_respondents, gradient, gathered, own
+        both = (self._complete(posterior, block, by_u[:, 0]), missing) if information else None
+        return of_respondents, gradient, gathered, both
 
     def mean_squares(self, x: Floats, mean: Floats, deviation: Floats) -> Floats:
         """Of each rating (x - E)^2, its variance, and their ratio, posterior means, shape (3, n_ratings).

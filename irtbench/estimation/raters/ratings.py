@@ -89,12 +89,12 @@ class Ratings:
             lambda k: (
                 "raters: rater {2} rated item {1} of respondent {0} more than once; expected one rating of each; give "
                 "repeats an item of their own, or their mean"
-            ).format(*rated[list(COLUMNS[:3])].iloc[k]),
+            ).format(*rated[list(COLUMNS[:3])].iloc[k].tolist()),
         )
         categories, codes = coded_by_item(item, rated["score"].to_numpy(), len(items))
         alike, many = (
-            name_first([items[j] for j, own in enumerate(categories) if off(len(own))])
-            for off in (lambda n: n < 2, lambda n: n > MOST_CATEGORIES)
+            name_first([items[j] for j, own in enumerate(categories) if least <= len(own) <= most])
+            for least, most in ((0, 1), (MOST_CATEGORIES + 1, np.inf))
         )
         refuse_any((
             (alike != "", f"raters: item {alike}: all scores are the same; expected two or more"),
@@ -130,8 +130,7 @@ class Ratings:
     @cached_property
     def meetings(self) -> tuple[Ints, Ints]:
         """The respondent and the rater of each pair of them that has a rating."""
-        found = np.unique(self.respondents * len(self.rater_ids) + self.raters)
-        return np.divmod(found, len(self.rater_ids))
+        return np.divmod(np.unique(self.respondents * len(self.rater_ids) + self.raters), len(self.rater_ids))
 
     def joined_by(self, places: Ints) -> Ints:
         """The connected part that each rater is of, by what they share, shape (n_raters,)."""
@@ -152,8 +151,8 @@ class Ratings:
 
     def shares(self, item: int) -> NDArray[np.float64]:
         """Of each category of an item."""
-        counts = np.bincount(self.codes[self.items == item], minlength=self.n_steps[item] + 1)
-        return np.asarray(counts / counts.sum())
+        own = self.codes[self.items == item]
+        return np.bincount(own, minlength=self.n_steps[item] + 1) / len(own)
 
     @property
     def given(self) -> NDArray[np.float64]:
