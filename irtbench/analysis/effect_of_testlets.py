@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import chdtrc
-from scipy.stats import binom
 
 from irtbench.analysis.model_comparison import LikelihoodRatio, compare_models, likelihood_ratio
 from irtbench.data.input_error import InputError
 from irtbench.data.shown import Shown
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
+from irtbench.estimation.dispersion import p_on_boundary
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.settings import Device
 from irtbench.estimation.several_abilities.answers import ResponsesOrScores
@@ -52,8 +51,7 @@ class EffectOfTestlets(Shown):
     @property
     def preferred(self) -> dict[str, str]:
         """The model of smallest ``aic`` and ``bic`` among those that have converged; ``none`` if none has."""
-        table = self.table().set_index("model")
-        table = table[table["converged"]]
+        table = self.table().set_index("model").query("converged")
         return {name: "none" if table.empty else str(table[name].idxmin()) for name in ("aic", "bic")}
 
     @property
@@ -172,9 +170,3 @@ def effect_of_testlets(
     alone = factor_scores(one_ability, data, seed=seed, device=device)
     abilities = general.assign(theta_one_ability=alone["theta_1"], se_one_ability=alone["se_1"])
     return EffectOfTestlets(one_ability, equal, fitted, test, abilities)
-
-
-def p_on_boundary(statistic: float, n_variances: int) -> float:
-    """P(T >= statistic) where all variances are 0: T chi-square, its degrees of freedom binomial(n_variances, 1/2)."""
-    degrees = np.arange(1, n_variances + 1)
-    return float(binom.pmf(degrees, n_variances, 0.5) @ chdtrc(degrees, statistic)) if statistic > 0 else 1.0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import betaln, chdtrc, logsumexp
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import outnumbered
@@ -85,16 +85,9 @@ class FittedTrials(InformationCriteria):
     def p(self) -> float:
         """P of the likelihood ratio without dispersion.
 
-        rho = 0 is at the end of its range: half of chi-square with 0 and half with 1 degree of freedom for one
-        dispersion; of J dispersions the binomial mixture of 0 to J degrees (Self & Liang, 1987).
+        rho = 0 is at the end of its range: see `p_on_boundary`.
         """
-        if self.likelihood_ratio <= SAME:
-            return 1.0
-        degrees = np.arange(1, self.n_dispersions + 1)
-        # n over k of 1,100 items has no floating point number
-        ways = -np.log1p(self.n_dispersions) - betaln(self.n_dispersions - degrees + 1, degrees + 1)
-        weights = np.exp(ways - self.n_dispersions * np.log(2))
-        return float(weights @ chdtrc(degrees, self.likelihood_ratio))
+        return p_on_boundary(self.likelihood_ratio * (self.likelihood_ratio > SAME), self.n_dispersions)
 
     def of_trials(self, trials: NDArray[np.int64]) -> tuple[ItemParameters, list[tuple[int, int]]]:
         """An item for each item and number of its trials that occurs, and which they are."""
@@ -196,10 +189,12 @@ def fit_trials(
     data = as_responses(responses)
     if data.trials is None:
         raise InputError("trials: one response each; expected several trials, whose scatter shows dispersion")
-    if once := [data.item_ids[j] for j in np.flatnonzero(data.trials.max(axis=0) < 2)] * (dispersion == "item"):
-        raise InputError(f"trials: one of item {name_first(once)}; expected several of each, or dispersion scale")
-    if data.trials.max() > MOST_TRIALS:
-        raise InputError(f"trials: {data.trials.max()} of an item; expected at most {MOST_TRIALS} for a dispersion")
+    once, most = [data.item_ids[j] for j in np.flatnonzero(data.trials.max(axis=0) < 2)], data.trials.max()
+    refuse_any((
+        (dispersion == "item" and once != [],
+         f"trials: one of item {name_first(once)}; expected several of each, or dispersion scale"),
+        (most > MOST_TRIALS, f"trials: {most} of an item; expected at most {MOST_TRIALS} for a dispersion"),
+    ))  # fmt: skip
     binomial = fit_model(data, device=device, seed=seed)
     plain, likelihood = binomial.items, binomial.log_likelihood + binomial.log_binomial_coefficients
     none = FittedTrials(
@@ -232,6 +227,19 @@ def scattering(none: FittedTrials, data: ResponseMatrix, *, device: Device, seed
         none, parameters=items.parameters[first], log_likelihood=fitted.log_likelihood, status=fitted.status,
         covariance=None if items.covariance is None else items.covariance[first],
     )  # fmt: skip
+
+
+def p_on_boundary(statistic: float, n_variances: int) -> float:
+    """P(T >= statistic) of a likelihood ratio where so many variances are 0, the end of their range.
+
+    T is chi-square, its degrees of freedom binomial(n_variances, 1/2): for one half of 0 and half of 1 (Self & Liang,
+    1987).
+    """
+    degrees = np.arange(1, n_variances + 1)
+    # n over k of 1,100 items has no floating point number
+    ways = -np.log1p(n_variances) - betaln(n_variances - degrees + 1, degrees + 1)
+    weights = np.exp(ways - n_variances * np.log(2))
+    return float(weights @ chdtrc(degrees, statistic)) if statistic > 0 else 1.0
 
 
 def cells_of(trials: NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -11,8 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from irtbench import InputError, ResponseMatrix
-from irtbench.analysis.effect_of_testlets import effect_of_testlets, p_on_boundary
+from irtbench.analysis.effect_of_testlets import effect_of_testlets
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
+from irtbench.estimation.dispersion import p_on_boundary
 
 Drawn = tuple[ResponseMatrix, list[str | None], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
 
