@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import chdtri
 
 from irtbench.analysis.item_differences import most_alike
-from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.category_parameters import CategoryParameters, turned
 from irtbench.models.item_parameters import ItemParameters
 
 FEWEST_TO_LINK = 50  # respondents of a group from which its items are estimated alone
@@ -41,7 +41,7 @@ def agreeing_items(
 
 @dataclass(frozen=True, eq=False)
 class PlacedItems:
-    """The parameters of items that say where they are and how steep, and what becomes of them on another scale.
+    """The parameters of items that say where they are and how steep.
 
     Parameters
     ----------
@@ -71,12 +71,6 @@ class PlacedItems:
         covariance = known.covariance * own[:, :, None] * own[:, None, :]
         return cls(np.where(own, known.parameters, 0.0), covariance, own, slopes, loads)
 
-    def turn(self, place: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the parameters are multiplied by for the place (log A, B), shape (n_items, width, width)."""
-        each = np.eye(self.values.shape[1])
-        turned = (each * self.slopes[:, :, None] + place[1] * self.loads) / np.exp(place[0])
-        return np.asarray(turned + each * (1 - self.slopes[:, :, None]))
-
 
 @dataclass(frozen=True, eq=False)
 class TwoScales:
@@ -101,7 +95,7 @@ class TwoScales:
 
         What is behind an item's last differs by 0.
         """
-        turn = self.focal.turn(place)
+        turn = turned(self.focal.slopes, self.focal.loads, np.exp(place[0]), place[1])
         covariance = self.reference.covariance + turn @ self.focal.covariance @ turn.transpose(0, 2, 1)
         covariance += np.eye(turn.shape[1]) * ~self.focal.own[:, :, None]
         return self.reference.values - np.einsum("jab,jb->ja", turn, self.focal.values), covariance

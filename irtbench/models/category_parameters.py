@@ -365,9 +365,7 @@ class CategoryParameters(Shown):
 
     def moved(self, slope: float, intercept: float) -> CategoryParameters:
         """The items on the scale with theta = slope theta_own + intercept, their covariance turned with them."""
-        slopes, loads = self.moves
-        turn = (np.eye(slopes.shape[1]) * slopes[:, None] + intercept * loads) / slope
-        turn += np.eye(slopes.shape[1]) * (1 - slopes[:, None])
+        turn = turned(*self.moves, slope, intercept)
         x = np.zeros_like(self.steps_at)
         for row, natural, model, names in zip(
             x, np.einsum("jab,jb->ja", turn, self.parameters), self.models, self.names, strict=True
@@ -533,6 +531,14 @@ class CategoryDerivatives:
         given = ~np.isnan(values)
         columns = self.items.first + np.where(given, values, 0.0).astype(np.int64)
         return np.where(given, np.take_along_axis(terms, columns, axis=1), 0.0)
+
+
+def turned(
+    slopes: NDArray[np.float64], loads: NDArray[np.float64], slope: float, intercept: float
+) -> NDArray[np.float64]:
+    """What parameters with these `moves` are multiplied by on the scale with theta = slope theta_own + intercept."""
+    each = np.eye(slopes.shape[1])
+    return (each * slopes[:, :, None] + intercept * loads) / slope + each * (1 - slopes[:, :, None])
 
 
 def column_values(model: ItemModel, n_categories: int, natural: NDArray[np.float64]) -> NDArray[np.float64]:
