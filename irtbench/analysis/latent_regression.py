@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,11 +14,12 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, ndtr, ndtri
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any, refuse_first
 from irtbench.data.readers.long_table import with_known_names
 from irtbench.data.readers.table import MISSING, demand_columns, read_table
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
+from irtbench.models.category_parameters import rates_of
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.theta_posterior import (
@@ -25,12 +27,12 @@ from irtbench.models.theta_posterior import (
     Posterior,
     known_items,
     log_likelihood,
+    normalise,
     step_for_any_pattern,
 )
 
 Array = NDArray[np.float64]
 REACH = 8.0  # residual standard deviations, and abilities, that the nodes reach
-STEP = 1e-4  # of the parameters, for the derivative of the gradient
 MOST_NODES = 2_001
 MOST_WIDENED = 5  # times that the nodes are placed, for a term with values far from the others
 INTERCEPT = "intercept"
@@ -124,8 +126,8 @@ class AbilityRegression(Shown):
         return np.hstack([self._posterior(parameters).draw(1, rng=rng) for parameters in drawn])
 
     def _posterior(self, parameters: Array) -> Posterior:
-        joint = self.log_likelihoods + log_prior(parameters, self.design, self.nodes)
-        return Posterior(self.nodes, np.exp(joint - logsumexp(joint, axis=1, keepdims=True)))
+        prior = log_prior(parameters, self.design, self.nodes)
+        return Posterior(self.nodes, normalise(self.log_likelihoods + prior)[0])
 
     def in_short(self) -> str:
         """Respondents, terms, and the share explained."""
@@ -207,9 +209,8 @@ def maximised(likelihoods: Array, nodes: Array, q: Array) -> tuple[Array, Array,
     """Effects of orthogonal terms and log sigma, their covariance by the observed information, the log-likelihood."""
 
     def minus(parameters: Array) -> tuple[float, Array]:
-        joint = likelihoods + log_prior(parameters, q, nodes)
-        total = logsumexp(joint, axis=1)
-        mass, sigma = np.exp(joint - total[:, None]), np.exp(parameters[-1])
+        mass, total = normalise(likelihoods + log_prior(parameters, q, nodes))
+        sigma = np.exp(parameters[-1])
         mean = mass @ nodes
         residual = mean - q @ parameters[:-1]
         squares = mass @ nodes**2 - mean**2 + residual**2
@@ -221,12 +222,11 @@ def maximised(likelihoods: Array, nodes: Array, q: Array) -> tuple[Array, Array,
     effects = q.T @ inside / len(q)
     start = np.append(effects, np.log(max(float((inside - q @ effects).std()), 0.3)))
     found = minimize(minus, start, jac=True, method="BFGS", options={"gtol": 1e-6 * len(q)})
-    at = found.x
-    hessian = np.array([(minus(at + h)[1] - minus(at - h)[1]) / (2 * STEP) for h in STEP * np.eye(at.size)])
+    hessian = rates_of(lambda at: minus(at)[1], found.x)
     hessian = (hessian + hessian.T) / 2
     if not np.isfinite(hessian).all() or np.linalg.eigvalsh(hessian).min() <= 0:
         raise InputError("ability regression: the responses do not determine the effects; expected more of them")
-    return at, np.linalg.inv(hessian), -float(found.fun)
+    return found.x, np.asarray(np.linalg.inv(hessian), dtype=np.float64), -float(found.fun)
 
 
 def log_prior(parameters: Array, x: Array, nodes: Array) -> Array:
@@ -239,48 +239,51 @@ def log_prior(parameters: Array, x: Array, nodes: Array) -> Array:
 def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...]) -> tuple[tuple[str, ...], Array]:
     """Names and values of the terms, an intercept first; see `ability_regression`."""
     if not isinstance(covariates, pd.DataFrame):
-        values = np.asarray(covariates, dtype=np.float64)
-        values = values.reshape(len(values), values.size // max(len(values), 1))
-        covariates = pd.DataFrame(values, columns=[f"x{k + 1}" for k in range(values.shape[1])])
+        values = pd.DataFrame(np.asarray(covariates, dtype=np.float64))
+        covariates = values.rename(columns=lambda k: f"x{k + 1}")
     if not isinstance(covariates.index, pd.RangeIndex):
         covariates = covariates.set_axis(covariates.index.astype(str), axis=0)
         if lacking := sorted(set(respondent_ids) - set(covariates.index)):
             raise InputError(f"covariates: no row of respondent {name_first(lacking)}; expected one for each")
         covariates = covariates.loc[list(respondent_ids)]
-    elif len(covariates) != len(respondent_ids):
-        raise InputError(f"covariates: {len(covariates)} rows for {len(respondent_ids)} respondents; expected one each")
     names = pd.Index([*covariates.columns, *covariates.index.map("respondent {}".format)])
-    if names.has_duplicates:
-        raise InputError(f"covariates: {names[names.duplicated()][0]} is there twice; expected once")
-    if np.isinf(covariates.select_dtypes("number").to_numpy(dtype=np.float64)).any():
-        raise InputError("covariates: a value is infinite; expected finite numbers")
-    if (missing := covariates.isna()).any(axis=None):
-        row, column = (int(place[0]) for place in np.nonzero(missing.to_numpy()))
-        who = respondent_ids[row]
-        raise InputError(f"covariates: column {covariates.columns[column]}: no value of respondent {who}")
-    terms: list[tuple[str, Array]] = [(INTERCEPT, np.ones(len(covariates)))]
-    for name in covariates:
-        own = covariates[name]
-        if own.nunique() < 2:
-            raise InputError(f"covariates: column {name}: the same for all; expected a column that varies")
-        if pd.api.types.is_numeric_dtype(own) and not pd.api.types.is_bool_dtype(own):
-            terms.append((str(name), own.to_numpy(dtype=np.float64)))
-        else:
-            levels = pd.get_dummies(own.astype(str), prefix=str(name), prefix_sep=": ", dtype=np.float64)
-            others = levels.drop(columns=levels.sum().idxmax())  # than the most frequent
-            terms += [(str(level), others[level].to_numpy()) for level in others]
-    x = np.stack([column for _, column in terms], axis=1)
+    infinite = np.isinf(covariates.select_dtypes("number").to_numpy(dtype=np.float64))
+    refuse_any((
+        *((True, f"covariates: {name} is there twice; expected once") for name in names[names.duplicated()]),
+        (len(covariates) != len(respondent_ids),
+         f"covariates: {len(covariates)} rows for {len(respondent_ids)} respondents; expected one each"),
+        (bool(infinite.any()), "covariates: a value is infinite; expected finite numbers"),
+    ))  # fmt: skip
+    refuse_first(
+        covariates.isna().to_numpy(),
+        lambda row, k: f"covariates: column {covariates.columns[k]}: no value of respondent {respondent_ids[row]}",
+    )
+    same = [name for name in covariates if covariates[name].nunique() < 2]
+    refuse_any((True, f"covariates: column {name}: the same for all; expected a column that varies") for name in same)
+    ones = pd.Series(1.0, covariates.index, name=INTERCEPT)
+    terms = pd.concat([ones, *(columns_of(covariates[name]) for name in covariates)], axis=1)
+    x = terms.to_numpy(dtype=np.float64)
     if np.linalg.matrix_rank(x / np.linalg.norm(x, axis=0)) < x.shape[1]:
         raise InputError("covariates: a term is a sum of others; expected terms that are not collinear")
-    return tuple(name for name, _ in terms), x
+    return tuple(map(str, terms)), x
+
+
+def columns_of(own: pd.Series[Any]) -> pd.DataFrame:
+    """A column of numbers as it is; of labels an indicator for each but the most frequent."""
+    if pd.api.types.is_numeric_dtype(own) and not pd.api.types.is_bool_dtype(own):
+        return own.to_frame()
+    levels = pd.get_dummies(own.astype(str), prefix=str(own.name), prefix_sep=": ", dtype=np.float64)
+    return levels.drop(columns=levels.sum().idxmax())
 
 
 def read_covariates(path: str | Path) -> pd.DataFrame:
     """Read what is known of respondents from a table ``respondent_id`` and columns of numbers or labels."""
     table = with_known_names(read_table(path), "respondent_id")
     demand_columns(table, ["respondent_id"], path)
-    if (repeated := table["respondent_id"].duplicated()).any():
-        raise InputError(f"{path}: respondent {table['respondent_id'][repeated].iloc[0]} is there twice; expected once")
+    refuse_first(
+        table["respondent_id"].duplicated().to_numpy(),
+        lambda row: f"{path}: respondent {table['respondent_id'].iloc[row]} is there twice; expected once",
+    )
     found = table.set_index("respondent_id").rename_axis(None)
     if found.empty:
         raise InputError(f"{path}: no column but respondent_id; expected what is known of respondents")

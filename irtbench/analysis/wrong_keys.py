@@ -15,6 +15,7 @@ from irtbench.data.checked_settings import seeded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.shown import Drawn, counted
 from irtbench.diagnostics.internal_consistency import answers_by_item, classical_statistics
+from irtbench.models.category_parameters import rates_of
 from irtbench.models.curves import log_icc
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 from irtbench.models.quadrature import Quadrature
@@ -68,19 +69,17 @@ class WrongKeys(Drawn, columns="item_ids, key, proposed, p_wrong_key, discrimina
     @property
     def too_few(self) -> str:
         """Why no key is put forward as wrong, in words; empty where there are respondents enough."""
-        if self.n_respondents >= FEWEST_RESPONDENTS:
-            return ""
-        return (
+        few = (
             f"{self.n_respondents} respondents are too few to call a key wrong, at least {FEWEST_RESPONDENTS}; "
             "p_wrong_key only says which items to read first"
         )
+        return few if self.n_respondents < FEWEST_RESPONDENTS else ""
 
     @property
     def suspicious(self) -> tuple[str, ...]:
         """Items whose key is put forward as wrong: p above .5, of at least 100 respondents."""
-        if self.too_few:
-            return ()
-        return tuple(item for item, p in zip(self.item_ids, self.p_wrong_key, strict=True) if p > SUSPICIOUS)
+        each = zip(self.item_ids, self.p_wrong_key, strict=True)
+        return tuple(item for item, p in each if p > SUSPICIOUS and not self.too_few)
 
     def table(self) -> pd.DataFrame:
         """One row an item, the most suspicious first, columns of keys.csv."""
@@ -176,7 +175,8 @@ def wrong_keys(
     ablest, options, counts = [], [], []
     for k, (item, rows, texts) in enumerate(answers_by_item(answers, keys, responses)):
         names, rng = options_of(texts, keys[item]), seeded(seed)  # the order of items does not matter
-        codes = codes_of(texts, names)
+        code = {name: k for k, name in enumerate(names)}
+        codes = np.asarray(texts.map(code).fillna(code.get(OTHERS, 0)), dtype=np.intp)
         options.append(names)
         counts.append(np.bincount(codes, minlength=len(names)))
         if len(names) < 2:
@@ -218,12 +218,6 @@ def options_of(chosen: pd.Series[str], key: str) -> list[str]:
     return [key, *others]
 
 
-def codes_of(chosen: pd.Series[str], names: list[str]) -> NDArray[np.intp]:
-    """Place of each answer among the options as `options_of` gives them."""
-    place = {name: k for k, name in enumerate(names)}
-    return np.asarray(chosen.map(place).fillna(place.get(OTHERS, 0)), dtype=np.intp)
-
-
 def _weigh(
     steepest: list[NDArray[np.float64]], counts: list[NDArray[np.intp]]
 ) -> tuple[list[NDArray[np.float64]], float]:
@@ -247,13 +241,9 @@ def _right(
     m, n = steepest.size, counts.sum()
     if m < 2:
         return np.ones(1)
-    log_prior = np.full(m, np.log(share / (m - 1)))
-    log_prior[0] = np.log1p(-share)
-    popularity = betabinom.logpmf(counts, n, alpha, beta)
-    rest = n - counts
-    popularity -= gammaln(rest + m - 1) - gammaln(rest + 1) - gammaln(m - 1)
-    joint = log_prior + np.log(np.maximum(steepest, np.finfo(np.float64).tiny)) + popularity
-    return np.asarray(softmax(joint), dtype=np.float64)
+    rest, log_prior = n - counts, np.append(np.log1p(-share), np.full(m - 1, np.log(share / (m - 1))))
+    popularity = betabinom.logpmf(counts, n, alpha, beta) + gammaln(rest + 1) + gammaln(m - 1) - gammaln(rest + m - 1)
+    return np.asarray(softmax(log_prior + np.log(np.maximum(steepest, TINY)) + popularity), dtype=np.float64)
 
 
 def _right_shares(posteriors: list[NDArray[np.float64]], counts: list[NDArray[np.intp]]) -> tuple[float, float]:
@@ -265,12 +255,11 @@ def _right_shares(posteriors: list[NDArray[np.float64]], counts: list[NDArray[np
     variance = float(np.mean([p @ (share - mean) ** 2 for p, share, _ in known]))
     by_chance = float(np.mean([1 / n for _, _, n in known]))
     between = (variance - mean * (1 - mean) * by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
-    total = float(np.clip(mean * (1 - mean) / max(between, np.finfo(np.float64).tiny) - 1, *FIRMNESS))
+    total = float(np.clip(mean * (1 - mean) / max(between, TINY) - 1, *FIRMNESS))
     return mean * total, (1 - mean) * total
 
 
 SLOPE_SD, INTERCEPT_SD = 1.0, 3.0  # of the normal priors on each option's slope and intercept
-STEP = 1e-4  # of the differences that give the information from the gradient
 TINY = np.finfo(np.float64).tiny
 
 
@@ -299,9 +288,8 @@ def fit_options(
 
     start = np.concatenate([np.zeros(n_options), share - share.mean()])
     mode = minimize(loss, start, jac=True, method="L-BFGS-B", options={"gtol": 1e-6, "maxiter": 500}).x
-    steps = STEP * np.eye(mode.size)
-    information = np.array([(loss(mode + step)[1] - loss(mode - step)[1]) / (2 * STEP) for step in steps])
-    covariance = np.linalg.inv((information + information.T) / 2)
+    information = rates_of(lambda flat: loss(flat)[1], mode)
+    covariance = np.asarray(np.linalg.inv((information + information.T) / 2), dtype=np.float64)
     return mode[:n_options], covariance[:n_options, :n_options]
 
 
