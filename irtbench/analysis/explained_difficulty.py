@@ -19,8 +19,8 @@ from scipy.optimize import brentq
 from scipy.spatial.distance import cdist
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from irtbench.analysis.meta_regression import Estimates, MetaRegression, meta_regression
-from irtbench.data.input_error import InputError, demand_choice, demand_share
+from irtbench.analysis.meta_regression import Effects, Estimates, MetaRegression, meta_regression
+from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class ExplainedDifficulty(Drawn, columns="term=terms, effect, se, lower, upper, p"):
+class ExplainedDifficulty(Effects, Drawn, columns="term=terms, effect, se, lower, upper, p"):
     """What features say of difficulty.
 
     Its table has one row a term, the columns of effects.csv.
@@ -88,11 +88,6 @@ class ExplainedDifficulty(Drawn, columns="term=terms, effect, se, lower, upper, 
     """
 
     item_ids: tuple[str, ...]
-    terms: tuple[str, ...]
-    effect: Array
-    se: Array
-    lower: Array
-    upper: Array
     p: Array
     residual_sd: float
     residual_lower: float
@@ -120,8 +115,7 @@ class ExplainedDifficulty(Drawn, columns="term=terms, effect, se, lower, upper, 
 
     def predictions_table(self) -> pd.DataFrame:
         """One row an item, the new ones last: columns of predictions.csv."""
-        n_new = len(self.new_item_ids)
-        unknown = np.full(n_new, np.nan)
+        unknown = np.full(len(self.new_item_ids), np.nan)
         return pd.DataFrame(
             {
                 "item_id": self.item_ids + self.new_item_ids,
@@ -130,7 +124,7 @@ class ExplainedDifficulty(Drawn, columns="term=terms, effect, se, lower, upper, 
                 "predicted": np.concatenate([self.predicted, self.new_predicted]),
                 "predicted_lower": np.concatenate([self.predicted_lower, self.new_lower]),
                 "predicted_upper": np.concatenate([self.predicted_upper, self.new_upper]),
-                "new": np.repeat([False, True], [len(self.item_ids), n_new]),
+                "new": np.repeat([False, True], [len(self.item_ids), unknown.size]),
             }
         )
 
@@ -298,11 +292,13 @@ class Design:
         n_items, features = len(item_ids), given.select(item_ids)
         mean, sd = features.values.mean(axis=0), features.values.std(axis=0)
         columns = (features.values - mean) / sd
-        if curved and shrinkage == "none":
-            raise InputError("difficulty: curves need effects that are drawn to 0; expected shrinkage auto or learnt")
         shrink = curved or shrunk(len(given.names), n_items, shrinkage)
-        if not shrink and n_items < columns.shape[1] + 3:
-            raise InputError(f"difficulty: {n_items} items for {columns.shape[1]} features; expected shrinkage learnt")
+        refuse_any((
+            (curved and shrinkage == "none",
+             "difficulty: curves need effects that are drawn to 0; expected shrinkage auto or learnt"),
+            (not shrink and n_items < columns.shape[1] + 3,
+             f"difficulty: {n_items} items for {columns.shape[1]} features; expected shrinkage learnt"),
+        ))  # fmt: skip
         directions = np.empty((n_items, 0))
         if curved:
             sizes, axes = np.linalg.eigh(kernel(columns, columns))
@@ -344,18 +340,18 @@ def features_of(
     """The features as ours, without those that say nothing of these items: the same for all, or what others say."""
     demand_share("difficulty: level", level)
     given = given if isinstance(given, ItemFeatures) else ItemFeatures.from_frame(given)
-    if len(item_ids) < FEWEST_ITEMS:
-        raise InputError(f"difficulty: {len(item_ids)} items of known difficulty; expected at least {FEWEST_ITEMS}")
     values = given.select(item_ids).values
-    varied = [k for k in range(len(given.names)) if values[:, k].std() > 1e-12]
-    if not varied:
-        raise InputError("difficulty: every feature is the same for all items; expected one that differs")
-    chosen: list[int] = []
-    standard = (values - values.mean(axis=0)) / np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
-    for k in varied:  # where effects are shrunk, features that determine each other share theirs
-        shared = shrunk(len(varied), len(item_ids), shrinkage)
-        if shared or np.linalg.matrix_rank(standard[:, [*chosen, k]]) > len(chosen):
-            chosen.append(k)
+    spread = values.std(axis=0)
+    varied = [k for k in range(len(given.names)) if spread[k] > 1e-12]
+    refuse_any((
+        (len(item_ids) < FEWEST_ITEMS,
+         f"difficulty: {len(item_ids)} items of known difficulty; expected at least {FEWEST_ITEMS}"),
+        (not varied, "difficulty: every feature is the same for all items; expected one that differs"),
+    ))  # fmt: skip
+    standard = (values - values.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    shared = shrunk(len(varied), len(item_ids), shrinkage)  # features that determine each other then share effects
+    rank = [0 if shared else np.linalg.matrix_rank(standard[:, varied[:n]]) for n in range(len(varied) + 1)]
+    chosen = [k for n, k in enumerate(varied) if shared or rank[n + 1] > rank[n]]
     for out, why in (
         ([k for k in range(len(given.names)) if k not in varied], "is the same for all items"),
         ([k for k in varied if k not in chosen], "says what the features before it say"),
@@ -425,9 +421,7 @@ def explained(
 
 def share_explained(found: MetaRegression, null: MetaRegression) -> float:
     """1 - s^2 / s_0^2, not below 0; NaN where there is nothing to explain."""
-    if null.residual_sd == 0:
-        return float("nan")
-    return max(1 - found.residual_sd**2 / null.residual_sd**2, 0.0)
+    return max(1 - found.residual_sd**2 / null.residual_sd**2, 0.0) if null.residual_sd else float("nan")
 
 
 def _left_out(
@@ -475,8 +469,7 @@ def _share_explained_with_interval(
         return r2, r2, r2
     fitted = columns @ found.coefficients[1:]
     explained = np.sqrt(max(null.residual_sd**2 - found.residual_sd**2, 0.0))
-    if fitted.std() > 0:  # fitted effects explain more in these items than they would in others
-        fitted = fitted * explained / fitted.std()
+    fitted *= explained / (fitted.std() or 1.0)  # fitted effects explain more in these items than they would in others
 
     def redrawn() -> float:
         items = rng.integers(fitted.size, size=fitted.size)

@@ -30,7 +30,7 @@ from torch import Tensor
 from irtbench.analysis.explained_difficulty import Design, ExplainedDifficulty, Shrinkage, explained
 from irtbench.analysis.meta_regression import Estimates, meta_regression
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.estimation.driver import alternate, fenced
@@ -215,10 +215,11 @@ def with_responses(given: ResponsesLike) -> ResponseMatrix:
 
 def demand_different(n_respondents: int, different: bool) -> None:
     """Refuse responses that are the same to every item, or of fewer people than have a mean and a deviation."""
-    if n_respondents < FEWEST_RESPONDENTS:
-        raise InputError(f"difficulty: {n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
-    if not different:
-        raise InputError("difficulty: all responses are the same to every item; expected better and worse ones")
+    refuse_any((
+        (n_respondents < FEWEST_RESPONDENTS,
+         f"difficulty: {n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}"),
+        (not different, "difficulty: all responses are the same to every item; expected better and worse ones"),
+    ))  # fmt: skip
 
 
 def categories_of(grades: pd.DataFrame, levels: Sequence[Any] | None) -> dict[Any, list[Any]]:
@@ -339,8 +340,10 @@ class ExplanatoryFit:
     ) -> ExplanatoryFit:
         """With the prior that learning starts from."""
         hierarchy = replace(START, deviation=(LEAST_DEVIATION, START.deviation[1])) if alike else START
-        named = Priors.named("hierarchical", guessing_estimated=False)
-        priors = replace(named, hierarchy=hierarchy, distances=dict.fromkeys(distances, START_DISTANCES))
+        priors = replace(
+            Priors.named("hierarchical", guessing_estimated=False), hierarchy=hierarchy,
+            distances=dict.fromkeys(distances, START_DISTANCES),
+        )  # fmt: skip
         return cls(data, problem, Beliefs(around, grid, priors, priors), alike)
 
     @property
@@ -351,8 +354,7 @@ class ExplanatoryFit:
     @property
     def expected(self) -> Array:
         """Difficulties by the features, shape (n_items,)."""
-        by_features: Array = self.beliefs.grid.expected.cpu().numpy()
-        return by_features + self.beliefs.priors.pair.mean[1]
+        return np.asarray(self.beliefs.grid.expected.cpu().numpy() + self.beliefs.priors.pair.mean[1])
 
     def explained_by(
         self, design: Design, level: float, rng: np.random.Generator, progress: Progress

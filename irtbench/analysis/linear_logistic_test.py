@@ -11,13 +11,13 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
-from irtbench.analysis.meta_regression import with_intercept
+from irtbench.analysis.meta_regression import Effects, with_intercept
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import counted
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.fitted import FittedModel
@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class LinearLogisticTest(Shown, columns="term=terms, effect, se, lower, upper"):
+class LinearLogisticTest(Effects):
     """The linear logistic test model (LLTM) and its test against free difficulties.
 
     Its table has one row a term, the columns of lltm.csv.
@@ -61,11 +61,6 @@ class LinearLogisticTest(Shown, columns="term=terms, effect, se, lower, upper"):
         The fit of the Rasch model.
     """
 
-    terms: tuple[str, ...]
-    effect: Array
-    se: Array
-    lower: Array
-    upper: Array
     ability_sd: float
     se_ability_sd: float
     log_likelihood: float

@@ -14,12 +14,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import block_diag, cho_factor, cho_solve
 from scipy.optimize import brentq, minimize, minimize_scalar
 from scipy.special import chdtri
 
+from irtbench.data.shown import Shown
+
 Array = NDArray[np.float64]
 SMALLEST, LARGEST = 1e-3, 1e2  # of s and lambda, times the standard deviation of the estimates
+
+
+@dataclass(frozen=True, eq=False)
+class Effects(Shown, columns="term=terms, effect, se, lower, upper"):
+    """Base of results with effects of an intercept and of features, a row each, shape (n_terms,)."""
+
+    terms: tuple[str, ...]
+    effect: Array
+    se: Array
+    lower: Array
+    upper: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +132,8 @@ def meta_regression(
 ) -> MetaRegression:
     """Fit by the largest marginal likelihood."""
     # as many columns as items suffice: rotating features leaves equal prior variances of their effects as they are
-    rotation = np.eye(columns.shape[1])
-    if columns.shape[1] > len(columns):
-        _, _, right = np.linalg.svd(columns, full_matrices=False)
-        rotation = right.T
+    many = columns.shape[1] > len(columns)
+    rotation = np.linalg.svd(columns, full_matrices=False)[2].T if many else np.eye(columns.shape[1])
     x = estimates.along(with_intercept(columns @ rotation))
     along, sd = estimates.along(estimates.values), estimates.sd
     scale = max(float(np.std(estimates.values)), 1e-6)
@@ -140,19 +151,14 @@ def meta_regression(
     else:
         logs = [minimize_scalar(lambda log: negative(np.array([log])), bounds=bounds[0], method="bounded").x]
     residual, effect = float(np.exp(logs[0])), float(np.exp(logs[1])) if shrink else np.inf
-    if residual < 2 * SMALLEST * scale:
-        residual = 0.0
+    residual = residual if residual >= 2 * SMALLEST * scale else 0.0
     coefficients, value, precision = _fitted(along, sd, x, max(residual, 1e-9 * scale), effect)
-    covariance = np.linalg.inv(precision)
-    back = np.zeros((columns.shape[1] + 1, x.shape[1]))
-    back[0, 0], back[1:, 1:] = 1.0, rotation
-    covariance = back @ covariance @ back.T
-    if rotation.shape[1] < rotation.shape[0]:  # what the items say nothing of keeps its prior
+    back = block_diag(1.0, rotation)
+    covariance = back @ np.linalg.inv(precision) @ back.T
+    if many:  # what the items say nothing of keeps its prior
         covariance[1:, 1:] += effect**2 * (np.eye(len(rotation)) - rotation @ rotation.T)
-    lower = upper = float("nan")
-    if interval:
-        lower, upper = _ends(lambda s: _fitted(along, sd, x, s, effect)[1], residual, bounds[0])
-    return MetaRegression(back @ coefficients, covariance, residual, effect, value, lower, upper)
+    ends = _ends(lambda s: _fitted(along, sd, x, s, effect)[1], residual, bounds[0]) if interval else ()
+    return MetaRegression(back @ coefficients, covariance, residual, effect, value, *ends)
 
 
 def _ends(level: Callable[[float], float], best: float, bounds: tuple[float, float]) -> tuple[float, float]:
@@ -173,9 +179,7 @@ def _fitted(estimates: Array, errors: Array, x: Array, residual: float, effect: 
     weight = 1 / (residual**2 + errors**2)
     weighted = x.T * weight
     precision = weighted @ x
-    prior = np.zeros(x.shape[1])
-    if np.isfinite(effect):
-        prior[1:] = effect**-2
+    prior = np.append(0.0, np.full(x.shape[1] - 1, effect**-2))
     precision[np.diag_indices_from(precision)] += prior
     root = cho_factor(precision, lower=True)
     coefficients = cho_solve(root, weighted @ estimates)
