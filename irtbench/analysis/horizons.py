@@ -27,7 +27,7 @@ from irtbench.analysis.explained_responses import (
 )
 from irtbench.analysis.meta_regression import MetaRegression, meta_regression
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.estimation.settings import Device
@@ -276,17 +276,16 @@ def log_lengths(lengths: Mapping[str, float] | pd.Series, item_ids: Sequence[str
     """Logarithms of the lengths of these tasks."""
     given = pd.to_numeric(pd.Series(lengths), errors="coerce")
     known = given.set_axis(given.index.astype(str)).groupby(level=0).first().reindex(list(item_ids))
-    none, wrong = known.index[known.isna()], known.index[~known.between(0, np.inf, inclusive="neither")]
-    if len(none):
-        raise InputError(f"time horizon: no length of task {name_first(list(none))}; expected that of every task")
-    if len(wrong):
-        raise InputError(f"time horizon: the length of task {wrong[0]} is {known[wrong[0]]:g}; expected a time above 0")
-    if len(known) < FEWEST_TASKS:
-        raise InputError(f"time horizon: {len(known)} tasks; expected at least {FEWEST_TASKS}")
-    if known.max() <= known.min() * (1 + 1e-9):
-        raise InputError("time horizon: every task has the same length; expected lengths that differ")
-    log_t: Array = np.log(known.to_numpy(dtype=np.float64))
-    return log_t
+    none, wrong = known.index[known.isna()], known[~known.between(0, np.inf, inclusive="neither")]
+    refuse_any((
+        (len(none) > 0, f"time horizon: no length of task {name_first(list(none))}; expected that of every task"),
+        *((True, f"time horizon: the length of task {task} is {own:g}; expected a time above 0")
+          for task, own in wrong.items()),
+        (len(known) < FEWEST_TASKS, f"time horizon: {len(known)} tasks; expected at least {FEWEST_TASKS}"),
+        (known.max() <= known.min() * (1 + 1e-9),
+         "time horizon: every task has the same length; expected lengths that differ"),
+    ))  # fmt: skip
+    return np.asarray(np.log(known.to_numpy(dtype=np.float64)))
 
 
 def _abilities(data: ResponseMatrix, fit: ExplanatoryItems, found: MetaRegression, x: Array) -> tuple[Array, Array]:

@@ -9,13 +9,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
-from scipy.special import ndtri
-from scipy.stats import chi2
+from scipy.special import chdtrc, chdtri, ndtri
 
 from irtbench.analysis.item_differences import DELTA_PER_LOGIT, ItemDifferences
 from irtbench.analysis.shift_likelihood import GRID, Mode, ShiftLikelihood
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import demand_share, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown, counted, significant
 from irtbench.models.curves import curve
@@ -177,10 +176,11 @@ def item_shifts(
     responses, items = responses_and_items(responses, items)
     known = known_items(responses, items)
     numbers = _check(responses.n_respondents, responses.n_items, families)
-    if responses.trials is not None:
-        raise InputError("item shifts: several trials of an item; expected one response of each system to an item")
-    if not known.discrimination.any():
-        raise InputError("item shifts: all slopes are 0; expected items that tell of ability")
+    refuse_any((
+        (responses.trials is not None,
+         "item shifts: several trials of an item; expected one response of each system to an item"),
+        (not known.discrimination.any(), "item shifts: all slopes are 0; expected items that tell of ability"),
+    ))  # fmt: skip
     start = ability_posterior(responses, known).mean()
     likelihood = ShiftLikelihood(responses.values, known, calibration_variance(known, float(start.mean())), numbers)
     omegas = OMEGAS if numbers.max() < len(start) - 1 else OMEGAS[:1]
@@ -207,7 +207,7 @@ def item_shifts(
         tau_lower=tau_lower,
         tau_upper=tau_upper,
         x2=x2,
-        p_tau=float(chi2.sf(x2, 1)) / 2 if x2 > 0 else 1.0,
+        p_tau=float(chdtrc(1, x2)) / 2 if x2 > 0 else 1.0,
         omega=float(omegas[best[1]]) if omegas.size > 1 else np.nan,
         families=() if families is None else tuple(families),
         theta=chosen.theta,
@@ -226,17 +226,17 @@ def calibration_variance(items: ItemParameters, theta: float) -> Array:
 
 def _check(n_systems: int, n_items: int, families: Sequence[str] | None) -> NDArray[np.intp]:
     """Refuse what is too little; the family of each system as a number."""
-    if n_systems < FEWEST_SYSTEMS:
-        raise InputError(f"item shifts: {n_systems} systems; expected at least {FEWEST_SYSTEMS}")
-    if n_items < FEWEST_ITEMS:
-        raise InputError(f"item shifts: {n_items} items of known parameters; expected at least {FEWEST_ITEMS}")
-    if families is None:
-        return np.arange(n_systems)
-    if len(families) != n_systems:
-        raise InputError(f"item shifts: {len(families)} families for {n_systems} systems; expected one each")
-    numbers = np.unique(np.asarray(families, dtype=str), return_inverse=True)[1]
-    if numbers.max() == 0:
-        raise InputError("item shifts: all systems are of one family, which is one system; expected at least two")
+    own = np.arange(n_systems)
+    numbers = own if families is None else np.unique(np.asarray(families, dtype=str), return_inverse=True)[1]
+    refuse_any((
+        (n_systems < FEWEST_SYSTEMS, f"item shifts: {n_systems} systems; expected at least {FEWEST_SYSTEMS}"),
+        (n_items < FEWEST_ITEMS,
+         f"item shifts: {n_items} items of known parameters; expected at least {FEWEST_ITEMS}"),
+        (len(numbers) != n_systems,
+         f"item shifts: {len(numbers)} families for {n_systems} systems; expected one each"),
+        (not numbers.any(),
+         "item shifts: all systems are of one family, which is one system; expected at least two"),
+    ))  # fmt: skip
     return numbers
 
 
@@ -276,7 +276,7 @@ def _profile(evidence: Array, level: float) -> tuple[float, float, float, float]
     taus = TAUS[: evidence.size]
     fine = np.linspace(0, taus[-1], 521)
     curve_of_tau = CubicSpline(taus, evidence)(fine)
-    inside = fine[curve_of_tau >= curve_of_tau.max() - chi2.ppf(level, 1) / 2]
+    inside = fine[curve_of_tau >= curve_of_tau.max() - chdtri(1, 1 - level) / 2]
     x2 = 2 * float(curve_of_tau.max() - curve_of_tau[0])
     return float(fine[curve_of_tau.argmax()]), float(inside[0]), float(inside[-1]), x2
 
@@ -415,14 +415,13 @@ def shift_control(
     (True, 0.25)
     """
     people, given = responses_and_items(people, items)
-    if n_groups < 1:
-        raise InputError(f"control: {n_groups} groups; expected at least one")
     n_systems = len(found.system_ids)
-    if people.n_respondents < FEWEST_TIMES * n_systems:
-        raise InputError(
-            f"control: {people.n_respondents} people for {n_systems} systems; "
-            f"expected at least {FEWEST_TIMES} times as many"
-        )
+    refuse_any((
+        (n_groups < 1, f"control: {n_groups} groups; expected at least one"),
+        (people.n_respondents < FEWEST_TIMES * n_systems,
+         f"control: {people.n_respondents} people for {n_systems} systems; "
+         f"expected at least {FEWEST_TIMES} times as many"),
+    ))  # fmt: skip
     people = people.select_items([item for item in people.item_ids if item in set(found.item_ids)])
     known = known_items(people, as_parameters(given))
     ability = ability_posterior(people, known).mean()

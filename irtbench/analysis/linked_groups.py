@@ -121,8 +121,9 @@ def right_or_wrong(responses: ResponseMatrix, settings: FitSettings) -> Compared
     """Responses right or wrong, or numbers right of several trials; slope and intercept may differ."""
 
     def estimated(members: NDArray[np.bool_]) -> ItemParameters | None:
-        tolerance = max(settings.tolerance, TOLERANCE_ALONE)
-        alone = replace(settings, prior="weak", standard_errors=True, tolerance=tolerance)
+        alone = replace(
+            settings, prior="weak", standard_errors=True, tolerance=max(settings.tolerance, TOLERANCE_ALONE)
+        )
         found = fit_model(responses.select_respondents(members), alone)
         return found.items if found.converged and found.items.covariance is not None else None
 
@@ -319,9 +320,7 @@ class LinkedGroups:
         """Which of an item's parameters differ: all that may, those that a shift changes, or none; and the shift."""
         known = torch.from_numpy(self.compared.entries[item]), self.compared.shifts[item]
         entries, shift = (pad(each, (0, width - len(each))).to(self.theta.device) for each in known)
-        if slope and intercept:
-            return entries, shift
-        return (shift != 0) & entries & intercept, shift
+        return entries if slope and intercept else (shift != 0) & entries & intercept, shift
 
     def by_group(self, item: int, found: Found) -> list[ItemTensors]:
         """The item as each group meets it; where all answered alike, with an intercept in place of infinity."""
@@ -342,12 +341,9 @@ class LinkedGroups:
     def expected_shares(self, item: int, found: Found) -> list[Tensor]:
         """Expected share of the item's score at each node, in each group, shapes (n_nodes,)."""
         alone, _ = self.one_item(item)
-        shares = []
-        for own in self.by_group(item, found):
-            odds, base = log_odds(alone, own)
-            score = torch.arange(1, len(odds) + 1, dtype=torch.float64, device=odds.device) / len(odds)
-            shares.append(score @ (odds + base).exp())
-        return shares
+        each = [log_odds(alone, own) for own in self.by_group(item, found)]
+        score = torch.arange(1, len(each[0][0]) + 1).to(each[0][0]) / len(each[0][0])
+        return [score @ (odds + base).exp() for odds, base in each]
 
 
 def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | None) -> Estimate:

@@ -98,8 +98,7 @@ class ShiftLikelihood:
     def slopes(self, theta: Array, tau: float, omega: float) -> Slopes:
         """Value and derivatives at these abilities and standard deviations; a part of the items after the other."""
         n_parts = max(1, -(-self.responses.size * GRID.size // CELLS))
-        each = np.array_split(np.arange(self.items.n_items), n_parts)
-        parts = [self._slopes(theta, tau, omega, part) for part in each]
+        parts = [self._slopes(theta, tau, omega, p) for p in np.array_split(np.arange(self.items.n_items), n_parts)]
         return Slopes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def _slopes(
