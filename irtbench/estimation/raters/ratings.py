@@ -89,7 +89,7 @@ class Ratings:
             lambda k: (
                 "raters: rater {2} rated item {1} of respondent {0} more than once; expected one rating of each; give "
                 "repeats an item of their own, or their mean"
-            ).format(*rated[list(COLUMNS[:3])].iloc[k].tolist()),
+            ).format(*(rated[name].iloc[k] for name in COLUMNS[:3])),
         )
         categories, codes = coded_by_item(item, rated["score"].to_numpy(), len(items))
         alike, many = (
