@@ -19,8 +19,7 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
-from irtbench.estimation.few_respondents.category_grid import START_DISTANCES, CategoryGrid, CategorySurroundings
-from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
+from irtbench.estimation.few_respondents.item_grid import START_DISTANCES, ItemGrid, weighted_moments
 from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import (
     LEAST_DEVIATION,
@@ -102,8 +101,8 @@ def find_hierarchical_mode(
     """
     if isinstance(problem, CategoryProblem):
         problem = reaching(problem, start)
-        of_categories = CategorySurroundings.of(problem, start)
-        places = CategoryGrid.near(of_categories, start)
+        of_categories = Surroundings.of(problem, start)
+        places = ItemGrid.near(problem.scale.parts, problem.n_by_item, start.matrix)
         priors = replace(priors, distances=dict.fromkeys(places.names, START_DISTANCES))
         return integrated_out(problem, priors, places, of_categories, tolerance=200 * tolerance)
     sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
@@ -133,7 +132,7 @@ def integrated_out(
     tolerance: float,
 ) -> tuple[Problem, Priors, Estimate]:
     """Posterior means of the items and, where these outnumber respondents, the abilities."""
-    chosen, place, counts = alike(around)
+    chosen, place, counts = alike(around, grid)
     beliefs = Beliefs(around.of_items(chosen), grid.of_items(chosen, counts), replace(priors, hierarchy=START), priors)
     beliefs, learning = settled(beliefs, tolerance=tolerance)
     priors, mean, covariance, quantiles = beliefs.estimates()
@@ -164,16 +163,16 @@ def reaching(problem: Problem, items: ItemTensors) -> Problem:
     return replace(problem, nodes=nodes_near(wide, step=step))
 
 
-def alike(around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
+def alike(around: Surroundings, grid: ItemGrid) -> tuple[Tensor, Tensor, Tensor]:
     """One item of each set of items with the same responses, which of these each item is like, and how many are.
 
     Not looked for among more than 40 respondents, among whom hardly two items have the same responses.
     """
-    if around.posterior.shape[1] > MOST_ALIKE or isinstance(around, CategorySurroundings):
-        each = torch.arange(len(around.free), device=around.free.device)
+    if around.posterior.shape[1] > MOST_ALIKE or grid.n_distances:
+        each = torch.arange(len(grid.sign), device=grid.sign.device)
         return each, each, torch.ones_like(each)
-    known = torch.stack([around.free.to(around.guessing), torch.where(around.free, 0.0, around.guessing)])
-    columns = torch.cat([*(of_kind.to(known) for of_kind in around.numbers), known])
+    known = torch.stack([grid.free.to(grid.guessing), torch.where(grid.free, 0.0, grid.guessing)])
+    columns = torch.cat([around.numbers.flatten(0, 1).to(known), known])
     _, place, counts = columns.unique(dim=1, return_inverse=True, return_counts=True)
     chosen = torch.empty_like(counts)
     chosen[place] = torch.arange(len(place), device=place.device)
@@ -323,8 +322,8 @@ def own_covariances(problem: Problem, items: ItemTensors) -> Tensor:
 def starting_grid(problem: Problem, items: ItemTensors, priors: Priors) -> ItemGrid:
     """Nodes of (log |a|, b, logit c) where these items' likelihoods and the prior that learning starts from say."""
     grid = with_likelihoods(normal_around(problem, items), items, priors)
-    log_slope, intercept, logit = grid.nodes.unbind(-1)
-    values = torch.stack([log_slope, -grid.sign[:, None] * intercept * (-log_slope).exp(), logit], dim=2)
+    values, log_slope = grid.nodes.clone(), grid.nodes[..., 0]
+    values[..., 1] *= -grid.sign[:, None] * (-log_slope).exp()
     pairs = values[..., :2]
     log_mass = grid.log_weights + hierarchy_density(START, pairs).log_prob(pairs) - log_slope
     mean, covariance = weighted_moments(torch.softmax(log_mass + grid.log_prior_of_guessing(priors), dim=1), values)

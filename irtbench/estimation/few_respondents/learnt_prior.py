@@ -58,8 +58,7 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
     nodes = grid.nodes.unflatten(1, (n_components, -1))
     beta = learnt_beta(priors, grid.free)
     log_weights = grid.log_weights
-    log_c, log_other = (torch.where(grid.free[:, None], logsigmoid(side * grid.nodes[..., GUESSING]), 0.0)
-                        for side in (1.0, -1.0))  # fmt: skip
+    log_c, log_other = (torch.where(grid.free[:, None], logsigmoid(side * grid.logit), 0.0) for side in (1.0, -1.0))
 
     def negative_log_likelihood(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         with torch.enable_grad():

@@ -113,11 +113,7 @@ class Beliefs:
 
     def with_levels(self) -> Beliefs:
         """Items' likelihoods at their nodes, abilities being what they are."""
-        grid = self.grid
-        level = self.around.log_likelihoods(
-            grid.linear, grid.sign, torch.arange(len(grid.sign), device=grid.sign.device)
-        )
-        return replace(self, grid=replace(grid, level=level))
+        return replace(self, grid=replace(self.grid, level=self.around.log_likelihoods(self.grid)))
 
     def nodes_are_close(self, least: float) -> bool:
         """Whether sums over the narrowest posterior, or the least wide, err by nothing, and nodes are not too many."""
@@ -132,8 +128,9 @@ class Beliefs:
         widths = variance.sqrt().clamp(min=max(float(around.theta.diff().min()) / MOST_APART, least))
         theta = nodes_near(Posteriors(mean, widths), step=CLOSE * float(widths.min())).theta
         posterior = torch.softmax(-0.5 * ((theta - mean) / widths) ** 2, dim=0)
-        known = torch.ones(len(mass), len(theta)).to(mass)
-        near = replace(around, theta=theta[:, 0], posterior=posterior, curves=(known,) * len(around.numbers))
+        near = replace(
+            around, theta=theta[:, 0], posterior=posterior, curves=mass.new_ones(*around.curves.shape[:2], len(theta))
+        )
         return replace(self, around=near.passed(self.grid, lambda part, level: mass[part])[0])
 
     def with_likelier_signs(self) -> Beliefs:
@@ -157,12 +154,11 @@ class Beliefs:
             grid.of_items(chosen, grid.counts[chosen]),
             centre=centre,
             root=root.expand(len(chosen), 1, *root.shape),
-            free=torch.zeros_like(grid.free[chosen]),
             rule=Rule(offsets, torch.zeros_like(offsets[:, 0])),
             level=torch.zeros_like(offsets[:, 0]).expand(len(chosen), -1),
         )
         as_it_is, turned = (
-            replace(one, level=self.around.log_likelihoods(one.linear, one.sign, chosen))
+            replace(one, level=self.around.of_items(chosen).log_likelihoods(one))
             for one in (wide, replace(wide, sign=-wide.sign))
         )
         stays = outweigh_the_odds(
