@@ -317,7 +317,7 @@ class ExplanatoryFit:
         problem = CategoryProblem.of(model_of_rows, scores_on_device(scores, items.columns, device), nodes)
         start = rough_start(problem).items
         around = Surroundings.of(reaching(with_adapted_nodes(problem, start, room=ROOM), start), start)
-        grid = ItemGrid.near(items.parts, problem.n_by_item, start.matrix)
+        grid = starting_grid(problem, start, priors)
         return cls.of(scores, problem, around, grid, alike=alike, distances=grid.names)
 
     @classmethod

@@ -39,10 +39,9 @@ MOST_DIMENSIONS = 4  # for which points are as many again with every one
 LEAST_VARIANCE = 1e-6
 LEAST, FURTHEST = 1e-300, 600.0  # of a probability, and of a logit
 SORTS: Mapping[type[ItemModel], str] = {Graded: "log(d_k - d_k+1) (grm)", PartialCredit: "2 d_k - d_k-1 - d_k+1 (gpcm)"}
-SORT_LIST = tuple(SORTS.values())
 FEWEST_POINTS, POINTS_PER_COEFFICIENT = 128, 8  # while abilities and densities settle
 POINTS_WIDER = 1.25  # the same of random nodes
-SMALLEST_SLOPE, SMALLEST_DISTANCE = 0.2, 0.05  # of a start, whose logarithms must be finite
+SMALLEST_SLOPE, SMALLEST_DISTANCE = 0.2, 0.05  # of a start: logarithms must be finite, and a slope keeps its sign
 START_WIDTH, WIDEST_START = 3.0, 0.5  # of a posterior, over the root of the number of responses
 FURTHEST_START = 3.0  # of b: with next to no slope it would be anywhere
 MOST_CATEGORIES = 12
@@ -230,13 +229,9 @@ class ItemGrid:
     @property
     def log_weights(self) -> Tensor:
         """Log-likelihood plus the logarithm of the node's area or volume."""
-        return self.level + (self.log_volumes[:, :, None] + self.rule.log_weights).flatten(1)
-
-    @property
-    def log_volumes(self) -> Tensor:
-        """Logarithms of the volume of a unit of the rule, shape (n_items, n_components)."""
         widths, n = self.root.diagonal(dim1=2, dim2=3).log(), 2 + self.n_distances
-        return widths[:, :, :n].sum(dim=2) + torch.where(self.free[:, None], widths[:, :, n:].sum(dim=2), 0.0)
+        log_volumes = widths[..., :n].sum(dim=2) + torch.where(self.free[:, None], widths[..., n:].sum(dim=2), 0.0)
+        return self.level + (log_volumes[:, :, None] + self.rule.log_weights).flatten(1)
 
     def log_mass(self, priors: Priors) -> Tensor:
         """Log of likelihood times prior density times volume at each node, shape (n_items, n_nodes)."""
@@ -254,24 +249,23 @@ class ItemGrid:
 
     @cached_property
     def sorts(self) -> Tensor:
-        """Place of the density of each distance among `SORTS`, -1 where there is none, shape (n_items, n_distances)."""
+        """Place of the density of each distance among `names`, -1 where there is none, shape (n_items, n_distances)."""
         found = torch.full((len(self.kind), self.n_distances), -1, device=self.kind.device)
         for part, here in self.parts:
-            if (name := SORTS.get(type(part.model))) is not None:
-                found[here, : part.n_categories - 2] = SORT_LIST.index(name)
+            if part.n_categories > 2:
+                found[here, : part.n_categories - 2] = self.names.index(SORTS[type(part.model)])
         return found
 
     @property
     def names(self) -> list[str]:
         """Of the densities of distances that there are."""
-        return [name for k, name in enumerate(SORT_LIST) if bool((self.sorts == k).any())]
+        models = {type(part.model) for part in self.kinds if part.n_categories > 2}
+        return [name for model, name in SORTS.items() if model in models]
 
     def log_density_of_distances(self, distances: Tensor) -> Tensor:
         """That of distances at the nodes under these means and log standard deviations, in the order of `names`."""
-        every = distances.new_zeros(len(SORT_LIST) + 1, 2)  # the last is standard normal
-        for place, name in enumerate(self.names):
-            every[SORT_LIST.index(name)] = distances[place]
-        mean, log_s = every[self.sorts].unbind(-1)
+        with_standard_normal = torch.nn.functional.pad(distances, (0, 0, 0, 1))
+        mean, log_s = with_standard_normal[self.sorts].unbind(-1)
         away = (self.nodes[..., 2 : 2 + self.n_distances] - mean[:, None]) * (-log_s[:, None]).exp()
         return (-0.5 * away**2 - log_s[:, None] - LOG_ROOT).sum(dim=2)
 
@@ -289,11 +283,6 @@ class ItemGrid:
     def log_evidence(self, priors: Priors) -> float:
         """Log marginal likelihood of all items' responses under these priors, up to a constant."""
         return float(self.counts @ torch.logsumexp(self.log_mass(priors), dim=1))
-
-    def variance(self, mass: Tensor, column: int) -> Tensor:
-        """Of one of the values under this mass of the nodes, shape (n_items,)."""
-        values = self.nodes[..., column]
-        return (mass * values**2).sum(dim=1) - (mass * values).sum(dim=1) ** 2
 
     def placed(self, priors: Priors, *, gain: float = 1.0) -> ItemGrid:
         """Nodes where the posterior under these priors is, or part of the way there; their level is not known yet.
@@ -422,10 +411,15 @@ def normal_near(z: Tensor, log_mass: Tensor, log_density: Tensor) -> tuple[Tenso
     return (covariance @ gradient[..., None])[..., 0].clamp(-FURTHEST_STEP, FURTHEST_STEP), covariance
 
 
+def away_from_zero(slope: Tensor) -> Tensor:
+    """Slopes to start from, of the same sign."""
+    return torch.where(slope < 0, -1.0, 1.0) * slope.abs().clamp(min=SMALLEST_SLOPE)
+
+
 def values_of(part: Alike, x: Tensor) -> Tensor:
     """(log |a|, b, distances) of some items, shape (n_alike, n_categories)."""
     own = part.own(x)
-    slope = torch.where(own[:, 0] < 0, -1.0, 1.0) * own[:, 0].abs().clamp(min=SMALLEST_SLOPE)
+    slope = away_from_zero(own[:, 0])
     natural = part.model.natural(own[:, :, None], 1, TORCH)[:, 1:, 0]
     steps = natural.diff(dim=1, prepend=torch.zeros_like(slope)[:, None]) if is_partial(part.model) else natural
     distances = -steps.diff(dim=1)

@@ -105,9 +105,7 @@ class Beliefs:
     def standardised(self) -> Beliefs:
         """The same curves for abilities of mean 0 and mean square 1; the densities are as learnt on this scale."""
         around = self.around
-        share = around.posterior.mean(dim=1)
-        mean = float(share @ around.theta)
-        deviation = math.sqrt(float(share @ (around.theta - mean) ** 2))
+        mean, deviation = moments(around.theta, around.posterior.mean(dim=1))
         theta = (around.theta - mean) / deviation
         return replace(self, around=replace(around, theta=theta), grid=self.grid.rescaled(mean, deviation))
 
@@ -214,6 +212,12 @@ def settled(beliefs: Beliefs, *, tolerance: float) -> tuple[Beliefs, Learning]:
     near = at if len(at.around.theta) <= FEW_NODES else at.on_nodes_near()
     at, learning = settle(near, MOST_UPDATES, tolerance, max(ROUGH, min(learning.updates, FREE)))
     return at, replace(learning, updates=updates)
+
+
+def moments(theta: Tensor, share: Tensor) -> tuple[float, float]:
+    """Mean and standard deviation of ability from the share of the respondents at each node."""
+    mean = float(share @ theta)
+    return mean, math.sqrt(float(share @ (theta - mean) ** 2))
 
 
 def outweigh_the_odds(against: Tensor, counts: Tensor, chosen: Tensor) -> Tensor:
