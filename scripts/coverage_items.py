@@ -33,8 +33,7 @@ from scipy.stats import gamma
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
-from irtbench.estimation.few_respondents.messages import Beliefs
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses

@@ -36,9 +36,8 @@ from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.estimation.driver import alternate, fenced
 from irtbench.estimation.few_respondents.empirical_bayes import START, reaching, starting_grid
 from irtbench.estimation.few_respondents.item_grid import START_DISTANCES, ItemGrid, check_learnable, weighted_moments
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import LEAST_DEVIATION
-from irtbench.estimation.few_respondents.messages import Beliefs
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.fit_categories import RASCH_KINDS, models_of, own_parameters_of
 from irtbench.estimation.marginal.category_problem import CategoryProblem

@@ -11,10 +11,9 @@ from scipy import stats
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
-from irtbench.estimation.few_respondents import item_posteriors, messages
+from irtbench.estimation.few_respondents import messages
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.few_respondents.item_grid import ItemGrid, curves
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings, outcomes_of
 from irtbench.estimation.few_respondents.learnt_prior import (
     LEAST_DEVIATION,
     learn,
@@ -24,7 +23,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     unpacked,
     with_long_tails,
 )
-from irtbench.estimation.few_respondents.messages import Beliefs, outweigh_the_odds
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings, outcomes_of, outweigh_the_odds
 from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
@@ -106,7 +105,7 @@ def placed(beliefs: Beliefs) -> Beliefs:
 def test_a_few_answers_an_item_are_summed_over_those_who_gave_them(monkeypatch: pytest.MonkeyPatch) -> None:
     responses = drawn(40, 24, missing=0.7)
     few = fit_model(responses, HIERARCHICAL)
-    monkeypatch.setattr(item_posteriors, "FEW_ANSWER", 0.0)
+    monkeypatch.setattr(messages, "FEW_ANSWER", 0.0)
     every = fit_model(responses, HIERARCHICAL)
     for name in ("discrimination", "intercept", "covariance"):
         np.testing.assert_allclose(getattr(few.items, name), getattr(every.items, name), atol=1e-6)
@@ -291,7 +290,7 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_covered_and_have_quanti
 def test_quantiles_of_uneven_points() -> None:
     # a standard normal density by points of one twice as wide, or moved by 1, weighted
     for centre, width in ((0.0, 2.0), (1.0, 1.2)):
-        values = centre + width * normal_points(1, 512, torch.zeros(1, dtype=torch.float64)).T
+        values = centre + width * normal_points(1, 512).T
         mass = torch.softmax(0.5 * ((values - centre) / width) ** 2 - 0.5 * values**2, dim=1)
         np.testing.assert_allclose(weighted_quantiles(values, mass)[:, 0], [-1.96, 0.0, 1.96], atol=0.03)
     three = weighted_quantiles(torch.tensor([[2.0, 1.0, 3.0]]), torch.tensor([[0.2, 0.4, 0.4]]))

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 import irtbench
 from irtbench import fit_categories, fit_model
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings, outcomes_of
-from irtbench.estimation.few_respondents.messages import Beliefs
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings, outcomes_of
 from irtbench.models.item_models.item_model import NUMPY
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.priors import Hierarchy, Priors

@@ -20,7 +20,6 @@ from torch import Tensor
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
 from irtbench.estimation.few_respondents.item_grid import START_DISTANCES, ItemGrid, away_from_zero, weighted_moments
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
 from irtbench.estimation.few_respondents.learnt_prior import (
     LEAST_DEVIATION,
     learn,
@@ -29,7 +28,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     packed,
     unpacked,
 )
-from irtbench.estimation.few_respondents.messages import Beliefs, moments, settled
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings, moments, settled
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.fisher_scoring import MOST_PLACINGS, find_mode, find_mode_on_right_nodes

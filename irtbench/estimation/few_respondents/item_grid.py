@@ -49,7 +49,6 @@ START_DISTANCES = (0.0, 1.0)
 POWERS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)  # by which masses are flattened
 MORE_THAN_COEFFICIENTS, LEAST_RIDGE = 3, 1e-9
 CURVATURES, FURTHEST_STEP = (0.25, 25.0), 2.0  # of one placing, in standard deviations that nodes have
-LARGEST_UPDATE, LARGEST_OF_RANDOM = 0.5, 0.1
 NEAR = 0.4  # standard deviations of a posterior that its nodes may be off, and the same of its logarithmic width
 LOG_ROOT = 0.5 * math.log(2 * math.pi)
 
@@ -72,7 +71,7 @@ class Rule:
     @classmethod
     def points(cls, n_values: int, n_points: int, like: Tensor, wider: float) -> Rule:
         """So many quasi-random points of a normal density, so many times as wide."""
-        z = normal_points(n_values, n_points, like)
+        z = normal_points(n_values, n_points).to(like)
         return cls(wider * z, 0.5 * (z**2).sum(dim=1))
 
 
@@ -158,14 +157,6 @@ class ItemGrid:
     def n_distances(self) -> int:
         """Most distances of steps of an item; nodes are random where there are any."""
         return max(part.n_categories for part in self.kinds) - 2
-
-    @property
-    def largest_update(self) -> float:
-        """Of means, log standard deviations and log weights, for the nodes lie where they were.
-
-        Less of random nodes: far from where they lie the likelihood is that of the few furthest of them.
-        """
-        return LARGEST_OF_RANDOM if self.n_distances else LARGEST_UPDATE
 
     @property
     def normal(self) -> Tensor:

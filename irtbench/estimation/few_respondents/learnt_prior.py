@@ -39,6 +39,7 @@ SURE = 0.05  # with a smaller one nothing is gained by other places than the mid
 MOST_COMPONENTS = 3
 LEAST_DEVIATION = 0.02  # items alike in slope would drive it to nothing
 LEAST_OF_A_COMPONENT = 0.1  # of b: a component of a mixture is no spike
+LARGEST_UPDATE, LARGEST_OF_RANDOM = 0.5, 0.1  # of a mean, log standard deviation or log weight, by nodes
 STEPS = 12  # of the search, which goes on with the next update
 SHARED, OWN = 3, 3  # places of numbers that all components share before that of c, and how many each has
 TAILS = ((0.5, 0.8), (0.35, 1.4), (0.15, 2.5))  # weights and widths: about a t density of four degrees of freedom
@@ -50,7 +51,8 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
 
     As many components as there are, which share the density of log |a| and the regression of b on it: the items far
     out in b, of which nearly everybody gets right all or none, say nothing of a slope of their own. No number moves
-    far from the `priors` so far, since the nodes lie where the items' posteriors are under these.
+    far from the `priors` so far, since the nodes lie where the items' posteriors are under these; less far where nodes
+    are random, for beyond them the likelihood is that of the few furthest.
     """
     from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
 
@@ -81,8 +83,8 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
 
     if beta is None:
         log_weights = log_weights + grid.log_prior_of_guessing(priors)
-    begin = packed(priors, beta)
-    lower, upper = begin - grid.largest_update, begin + grid.largest_update
+    begin, furthest = packed(priors, beta), LARGEST_OF_RANDOM if grid.n_distances else LARGEST_UPDATE
+    lower, upper = begin - furthest, begin + furthest
     for places, least in (
         (slice(1, 2), LEAST_DEVIATION),
         (slice(SHARED + 2, SHARED + 1 + OWN * n_components, OWN),
