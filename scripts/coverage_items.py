@@ -33,8 +33,7 @@ from scipy.stats import gamma
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.few_respondents.item_grid import ItemGrid
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
-from irtbench.estimation.few_respondents.messages import Beliefs
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses
@@ -257,8 +256,8 @@ def exact(design: Design, rng: np.random.Generator) -> dict[str, float]:
     each = torch.ones(design.n_items, design.n_respondents, dtype=torch.float64)
     asked = ~values.isnan()
     around = Surroundings(  # everybody has a node for himself
-        ability, torch.eye(len(ability), dtype=torch.float64), (each, each),
-        ((values == 1).to(torch.int16), (values == 0).to(torch.int16)), ones == 0, 0 * ones, ((0, 1), (1, 0)),
+        ability, torch.eye(len(ability), dtype=torch.float64), torch.stack([each, each]),
+        torch.stack([values == 0, values == 1]).to(torch.int16), ((0, 1), (1, 0)),
     )  # fmt: skip
     right = (torch.nansum(values, dim=0) + 0.5) / (asked.sum(dim=0) + 1)
     start = torch.stack([0 * ones, -torch.logit(right), 0 * ones], dim=1)

@@ -34,17 +34,10 @@ from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.estimation.driver import alternate, fenced
-from irtbench.estimation.few_respondents.category_grid import (
-    START_DISTANCES,
-    CategoryGrid,
-    CategorySurroundings,
-    check_learnable,
-)
 from irtbench.estimation.few_respondents.empirical_bayes import START, reaching, starting_grid
-from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
+from irtbench.estimation.few_respondents.item_grid import START_DISTANCES, ItemGrid, check_learnable, weighted_moments
 from irtbench.estimation.few_respondents.learnt_prior import LEAST_DEVIATION
-from irtbench.estimation.few_respondents.messages import Beliefs
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.fit_categories import RASCH_KINDS, models_of, own_parameters_of
 from irtbench.estimation.marginal.category_problem import CategoryProblem
@@ -323,8 +316,8 @@ class ExplanatoryFit:
         model_of_rows = partial(category_model, items=items, priors=priors, known=None)
         problem = CategoryProblem.of(model_of_rows, scores_on_device(scores, items.columns, device), nodes)
         start = rough_start(problem).items
-        around = CategorySurroundings.of(reaching(with_adapted_nodes(problem, start, room=ROOM), start), start)
-        grid = CategoryGrid.near(around, start)
+        around = Surroundings.of(reaching(with_adapted_nodes(problem, start, room=ROOM), start), start)
+        grid = starting_grid(problem, start, priors)
         return cls.of(scores, problem, around, grid, alike=alike, distances=grid.names)
 
     @classmethod
@@ -385,7 +378,7 @@ class ExplanatoryFit:
             fit = fit.about(columns @ effects[1:])
             return max(change, float(np.abs(effects - before).max())), True
 
-        tolerance = OF_RANDOM_NODES if isinstance(self.beliefs.grid, CategoryGrid) else TOLERANCE
+        tolerance = OF_RANDOM_NODES if self.beliefs.grid.n_distances else TOLERANCE
         learning = alternate(
             ABILITIES_AND_PRIOR, update, tolerance=tolerance, most=MOST_UPDATES, fewest=3, progress=progress
         )

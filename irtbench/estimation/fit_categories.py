@@ -21,7 +21,7 @@ from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import AnchorError, Calibrated, KnownItems
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered, unlinked
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.few_respondents.category_grid import check_learnable
+from irtbench.estimation.few_respondents.item_grid import check_learnable
 from irtbench.estimation.fit import (
     choose_device,
     choose_precision,

@@ -75,12 +75,7 @@ def weighted_quantiles(values: Tensor, mass: Tensor) -> Tensor:
 
 
 @cache
-def _sobol_normals(n_dimensions: int, n_points: int) -> Tensor:
-    points = torch.quasirandom.SobolEngine(n_dimensions).draw(n_points, dtype=torch.float64)
-    return torch.special.ndtri(points + 0.5 / n_points)
-
-
-def normal_points(n_dimensions: int, n_points: int, like: Tensor) -> Tensor:
+def normal_points(n_dimensions: int, n_points: int) -> Tensor:
     """Quasi-random points of a standard normal density (a Sobol sequence), shape (n_points, n_dimensions).
 
     Parameters
@@ -88,4 +83,5 @@ def normal_points(n_dimensions: int, n_points: int, like: Tensor) -> Tensor:
     n_points
         A power of two.
     """
-    return _sobol_normals(n_dimensions, n_points).to(like)
+    points = torch.quasirandom.SobolEngine(n_dimensions).draw(n_points, dtype=torch.float64)
+    return torch.special.ndtri(points + 0.5 / n_points)

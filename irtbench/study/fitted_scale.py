@@ -381,7 +381,7 @@ class InCategories(Fit):
 
     def _learnable(self, data: pd.DataFrame | StoredScores) -> bool:
         """Whether a prior of these items can be learnt from them."""
-        from irtbench.estimation.few_respondents.category_grid import MOST_CATEGORIES
+        from irtbench.estimation.few_respondents.item_grid import MOST_CATEGORIES
 
         if isinstance(data, StoredScores) or self.groups is not None or data.nunique().max() > MOST_CATEGORIES:
             return False

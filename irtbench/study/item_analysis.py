@@ -247,7 +247,7 @@ def explained_grades(
 ) -> Explained:  # fmt: skip
     """Mean steps explained together with the items; of very many grades or kinds of them those of a first fit."""
     from irtbench.analysis.explained_responses import categories_of, explain_grades
-    from irtbench.estimation.few_respondents.category_grid import MOST_CATEGORIES
+    from irtbench.estimation.few_respondents.item_grid import MOST_CATEGORIES
 
     every = given.stack().dropna() if isinstance(given, pd.DataFrame) else pd.Series(dtype=object)
     if isinstance(given, pd.DataFrame) and len(every) <= MOST_GRADES and every.nunique() <= MOST_CATEGORIES:

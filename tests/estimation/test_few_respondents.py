@@ -11,10 +11,9 @@ from scipy import stats
 from builders.problem import make_problem
 from builders.simulated import drawn
 from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
-from irtbench.estimation.few_respondents import item_posteriors, messages
+from irtbench.estimation.few_respondents import messages
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
-from irtbench.estimation.few_respondents.item_grid import ItemGrid
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings, curves
+from irtbench.estimation.few_respondents.item_grid import ItemGrid, curves
 from irtbench.estimation.few_respondents.learnt_prior import (
     LEAST_DEVIATION,
     learn,
@@ -24,7 +23,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     unpacked,
     with_long_tails,
 )
-from irtbench.estimation.few_respondents.messages import Beliefs, outweigh_the_odds
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings, outcomes_of, outweigh_the_odds
 from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
@@ -78,23 +77,21 @@ def simulated(
     return theta, items, simulate_responses(theta, items, rng=rng)
 
 
-def of_known_people(theta: np.ndarray, right: np.ndarray, asked: np.ndarray, *, guessed: bool = False) -> Surroundings:
+def of_known_people(theta: np.ndarray, right: np.ndarray, asked: np.ndarray) -> Surroundings:
     """People whose abilities are known: each has a node for himself."""
     n, n_items = right.shape
-    like = torch.from_numpy(theta)
-    pairs = {(int(k), int(m)) for k, m in zip(right.flat, (asked - right).flat, strict=True) if k + m > 0}
-    each, flat = torch.eye(n, dtype=torch.float64), like.new_ones(n_items, n)
-    numbers = tuple(torch.from_numpy(number).to(torch.int16) for number in (right, asked - right))
-    free, none = torch.full((n_items,), guessed), like.new_zeros(n_items)
-    return Surroundings(like, each, (flat, flat), numbers, free, none, tuple(sorted(pairs)))
+    each, flat = torch.eye(n, dtype=torch.float64), torch.ones(2, n_items, n, dtype=torch.float64)
+    numbers = torch.from_numpy(np.stack([asked - right, right])).to(torch.int16)
+    return Surroundings(torch.from_numpy(theta), each, flat, numbers, outcomes_of(numbers))
 
 
-def start_grid(around: Surroundings) -> ItemGrid:
+def start_grid(around: Surroundings, *, guessed: bool = False) -> ItemGrid:
     """Nodes as wide as the prior."""
-    n_items = len(around.free)
+    n_items = around.numbers.shape[2]
     centre = torch.tensor([0.1, 0.2, -1.1], dtype=torch.float64).expand(n_items, 3)
     covariance = torch.diag(torch.tensor([0.09, 1.44, 0.3], dtype=torch.float64)).expand(n_items, 3, 3)
-    return ItemGrid.around(centre, covariance, torch.ones_like(centre[:, 0]), around.free, around.guessing)
+    ones = torch.ones_like(centre[:, 0])
+    return ItemGrid.around(centre, covariance, ones, torch.full((n_items,), guessed), 0.0 * ones)
 
 
 def placed(beliefs: Beliefs) -> Beliefs:
@@ -108,7 +105,7 @@ def placed(beliefs: Beliefs) -> Beliefs:
 def test_a_few_answers_an_item_are_summed_over_those_who_gave_them(monkeypatch: pytest.MonkeyPatch) -> None:
     responses = drawn(40, 24, missing=0.7)
     few = fit_model(responses, HIERARCHICAL)
-    monkeypatch.setattr(item_posteriors, "FEW_ANSWER", 0.0)
+    monkeypatch.setattr(messages, "FEW_ANSWER", 0.0)
     every = fit_model(responses, HIERARCHICAL)
     for name in ("discrimination", "intercept", "covariance"):
         np.testing.assert_allclose(getattr(few.items, name), getattr(every.items, name), atol=1e-6)
@@ -133,13 +130,13 @@ def test_a_guessed_items_posterior_is_that_of_a_fine_grid() -> None:
     rng = np.random.default_rng(0)
     theta = rng.normal(size=60)
     right = (rng.random((60, 1)) < 0.2 + 0.8 / (1 + np.exp(-1.3 * (theta[:, None] - 0.3)))).astype(float)
-    around = of_known_people(theta, right, np.ones_like(right), guessed=True)
-    grid = placed(Beliefs(around, start_grid(around), PRIORS, PRIORS)).grid
+    around = of_known_people(theta, right, np.ones_like(right))
+    grid = placed(Beliefs(around, start_grid(around, guessed=True), PRIORS, PRIORS)).grid
     mean, covariance, quantiles = grid.estimates([(1.0, PRIORS)])
     axes = np.linspace(-1.3, 1.6, 40), np.linspace(-5, 4, 61), np.linspace(-5, 1.5, 90)
     log_a, b, logit = (torch.from_numpy(part.reshape(-1)) for part in np.meshgrid(*axes, indexing="ij"))
     c = torch.sigmoid(logit)
-    p, q = curves(log_a.exp()[:, None] * (torch.from_numpy(theta) - b[:, None]), c[:, None])
+    q, p = curves(log_a.exp()[:, None] * (torch.from_numpy(theta) - b[:, None]), c[:, None])
     level = torch.where(torch.from_numpy(right[:, 0]) == 1, p, q).log().sum(dim=1) + 5 * c.log() + 15 * (1 - c).log()
     pairs = torch.stack([log_a, b], dim=1)
     level += torch.distributions.MultivariateNormal(
@@ -170,11 +167,9 @@ def test_the_posterior_of_a_small_table_is_close_to_that_of_all_together() -> No
     weight = np.exp(np.where(x == 1, -np.logaddexp(0, -z), -np.logaddexp(0, z)).sum(axis=(1, 2)))
     weight /= weight.sum()
     nodes = torch.linspace(-6, 6, 61, dtype=torch.float64)
-    known = torch.ones(3, 61, dtype=torch.float64)
+    known = torch.ones(2, 3, 61, dtype=torch.float64)
     start = torch.softmax(-0.5 * nodes**2, dim=0)[:, None].expand(61, 4)
-    around = replace(
-        of_known_people(np.zeros(4), x, np.ones_like(x)), theta=nodes, posterior=start, curves=(known, known)
-    )
+    around = replace(of_known_people(np.zeros(4), x, np.ones_like(x)), theta=nodes, posterior=start, curves=known)
     beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS)
     for _ in range(12):
         weights = beliefs.grid.log_mass(PRIORS) - beliefs.grid.level
@@ -295,7 +290,7 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_covered_and_have_quanti
 def test_quantiles_of_uneven_points() -> None:
     # a standard normal density by points of one twice as wide, or moved by 1, weighted
     for centre, width in ((0.0, 2.0), (1.0, 1.2)):
-        values = centre + width * normal_points(1, 512, torch.zeros(1, dtype=torch.float64)).T
+        values = centre + width * normal_points(1, 512).T
         mass = torch.softmax(0.5 * ((values - centre) / width) ** 2 - 0.5 * values**2, dim=1)
         np.testing.assert_allclose(weighted_quantiles(values, mass)[:, 0], [-1.96, 0.0, 1.96], atol=0.03)
     three = weighted_quantiles(torch.tensor([[2.0, 1.0, 3.0]]), torch.tensor([[0.2, 0.4, 0.4]]))

@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 
 import irtbench
 from irtbench import fit_categories, fit_model
-from irtbench.estimation.few_respondents.category_grid import CategoryGrid, CategorySurroundings
-from irtbench.estimation.few_respondents.item_posteriors import outcomes_of
-from irtbench.estimation.few_respondents.messages import Beliefs
+from irtbench.estimation.few_respondents.item_grid import ItemGrid
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings, outcomes_of
 from irtbench.models.item_models.item_model import NUMPY
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.categories import CategoryItems
-from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.scoring.item_error import with_item_error
 
 Array = NDArray[np.float64]
@@ -60,16 +58,13 @@ def test_an_items_posterior_is_that_of_weighted_draws(model: str) -> None:
     """Abilities being known, and the prior given: everybody has a node for himself."""
     theta, _, _, grades = graded(20, 1, model, seed=3, n_categories=4)
     scale = CategoryItems([MODELS[model]], [4], 1, torch.device("cpu"))
-    numbers = tuple(torch.from_numpy(grades == k).to(torch.int16) for k in range(4))
-    like, none = torch.from_numpy(theta), torch.zeros(1, dtype=torch.float64)
-    flat = (torch.ones(1, 20, dtype=torch.float64),) * 4
-    around = CategorySurroundings(
-        like, torch.eye(20, dtype=torch.float64), flat, numbers, none > 0, none, outcomes_of(numbers), scale=scale
-    )
+    numbers = torch.from_numpy(np.stack([grades == k for k in range(4)])).to(torch.int16)
+    each, flat = torch.eye(20, dtype=torch.float64), torch.ones(4, 1, 20, dtype=torch.float64)
+    around = Surroundings(torch.from_numpy(theta), each, flat, numbers, outcomes_of(numbers))
     start = np.stack(
         [MODELS[model].start(np.bincount(column, minlength=4) / 20, 1.0) for column in grades.T.astype(int)]
     )
-    grid = CategoryGrid.near(around, ItemTensors.from_matrix(torch.from_numpy(start)))
+    grid = ItemGrid.near(scale.parts, numbers.sum(dim=(0, 1)), torch.from_numpy(start))
     pair, distances = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty"), (0.2, 0.6)
     priors = Priors("hierarchical", hierarchy=pair, distances=dict.fromkeys(grid.names, distances))
     beliefs = Beliefs(around, grid, priors, priors)

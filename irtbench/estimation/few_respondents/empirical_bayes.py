@@ -19,9 +19,7 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError
 from irtbench.estimation.driver import alternate
-from irtbench.estimation.few_respondents.category_grid import START_DISTANCES, CategoryGrid, CategorySurroundings
-from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
-from irtbench.estimation.few_respondents.item_posteriors import Surroundings
+from irtbench.estimation.few_respondents.item_grid import START_DISTANCES, ItemGrid, away_from_zero, weighted_moments
 from irtbench.estimation.few_respondents.learnt_prior import (
     LEAST_DEVIATION,
     learn,
@@ -30,7 +28,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     packed,
     unpacked,
 )
-from irtbench.estimation.few_respondents.messages import Beliefs, settled
+from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings, moments, settled
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.fisher_scoring import MOST_PLACINGS, find_mode, find_mode_on_right_nodes
@@ -62,7 +60,6 @@ KNOWN = 0.25  # abilities are so, if the root mean square of their standard devi
 START = Hierarchy((0.0, 0.0), (0.5, 1.5), of="difficulty")
 MOST_ALIKE = 40  # respondents
 LEAST_WIDTH = 0.06  # of an ability at the start: nodes reach eight of these
-SMALLEST_SLOPE = 0.2  # of a start: log |a| must be finite, and the sign is kept
 
 
 def find_hierarchical_mode(
@@ -100,19 +97,15 @@ def find_hierarchical_mode(
     InputError
         If a mode is wanted where abilities are known so well that items are many more than respondents.
     """
-    if isinstance(problem, CategoryProblem):
-        problem = reaching(problem, start)
-        of_categories = CategorySurroundings.of(problem, start)
-        places = CategoryGrid.near(of_categories, start)
-        priors = replace(priors, distances=dict.fromkeys(places.names, START_DISTANCES))
-        return integrated_out(problem, priors, places, of_categories, tolerance=200 * tolerance)
-    sign = torch.where(start.slope[:, 0] < 0, -1.0, 1.0)
-    items = replace(start, slope=(sign * start.slope[:, 0].abs().clamp(min=SMALLEST_SLOPE))[:, None])
-    if len(problem.rows) <= MOST_RESPONDENTS:
+    in_categories, items = isinstance(problem, CategoryProblem), start
+    if not in_categories:
+        items = replace(start, slope=away_from_zero(start.slope))
+    if in_categories or len(problem.rows) <= MOST_RESPONDENTS:
         problem = reaching(problem, items)
         around = Surroundings.of(problem, items)
         if not mode_wanted:
             grid = starting_grid(problem, items, priors)
+            priors = replace(priors, distances=dict.fromkeys(grid.names, START_DISTANCES))
             return integrated_out(problem, priors, grid, around, tolerance=200 * tolerance)
         if float(around.abilities[1].mean()) < KNOWN**2:
             raise InputError(
@@ -133,7 +126,7 @@ def integrated_out(
     tolerance: float,
 ) -> tuple[Problem, Priors, Estimate]:
     """Posterior means of the items and, where these outnumber respondents, the abilities."""
-    chosen, place, counts = alike(around)
+    chosen, place, counts = alike(around, grid)
     beliefs = Beliefs(around.of_items(chosen), grid.of_items(chosen, counts), replace(priors, hierarchy=START), priors)
     beliefs, learning = settled(beliefs, tolerance=tolerance)
     priors, mean, covariance, quantiles = beliefs.estimates()
@@ -164,16 +157,16 @@ def reaching(problem: Problem, items: ItemTensors) -> Problem:
     return replace(problem, nodes=nodes_near(wide, step=step))
 
 
-def alike(around: Surroundings) -> tuple[Tensor, Tensor, Tensor]:
+def alike(around: Surroundings, grid: ItemGrid) -> tuple[Tensor, Tensor, Tensor]:
     """One item of each set of items with the same responses, which of these each item is like, and how many are.
 
     Not looked for among more than 40 respondents, among whom hardly two items have the same responses.
     """
-    if around.posterior.shape[1] > MOST_ALIKE or isinstance(around, CategorySurroundings):
-        each = torch.arange(len(around.free), device=around.free.device)
+    if around.posterior.shape[1] > MOST_ALIKE or grid.n_distances:
+        each = torch.arange(len(grid.sign), device=grid.sign.device)
         return each, each, torch.ones_like(each)
-    known = torch.stack([around.free.to(around.guessing), torch.where(around.free, 0.0, around.guessing)])
-    columns = torch.cat([*(of_kind.to(known) for of_kind in around.numbers), known])
+    known = torch.stack([grid.free.to(grid.guessing), torch.where(grid.free, 0.0, grid.guessing)])
+    columns = torch.cat([around.numbers.flatten(0, 1).to(known), known])
     _, place, counts = columns.unique(dim=1, return_inverse=True, return_counts=True)
     chosen = torch.empty_like(counts)
     chosen[place] = torch.arange(len(place), device=place.device)
@@ -321,10 +314,15 @@ def own_covariances(problem: Problem, items: ItemTensors) -> Tensor:
 
 
 def starting_grid(problem: Problem, items: ItemTensors, priors: Priors) -> ItemGrid:
-    """Nodes of (log |a|, b, logit c) where these items' likelihoods and the prior that learning starts from say."""
+    """Nodes of (log |a|, b, logit c) where these items' likelihoods and the prior that learning starts from say.
+
+    Of items in categories near these, see `ItemGrid.near`.
+    """
+    if isinstance(problem, CategoryProblem):
+        return ItemGrid.near(problem.scale.parts, problem.n_by_item, items.matrix)
     grid = with_likelihoods(normal_around(problem, items), items, priors)
-    log_slope, intercept, logit = grid.nodes.unbind(-1)
-    values = torch.stack([log_slope, -grid.sign[:, None] * intercept * (-log_slope).exp(), logit], dim=2)
+    values, log_slope = grid.nodes.clone(), grid.nodes[..., 0]
+    values[..., 1] *= -grid.sign[:, None] * (-log_slope).exp()
     pairs = values[..., :2]
     log_mass = grid.log_weights + hierarchy_density(START, pairs).log_prob(pairs) - log_slope
     mean, covariance = weighted_moments(torch.softmax(log_mass + grid.log_prior_of_guessing(priors), dim=1), values)
@@ -356,8 +354,5 @@ def location_and_scale(items: ItemTensors) -> Tensor:
 
 def standardised(problem: Problem, items: ItemTensors) -> tuple[ItemTensors, float, float]:
     """Items for theta with mean 0 and variance 1 among the respondents, and the mean and standard deviation it had."""
-    theta = problem.nodes.theta[:, 0]
-    respondents = problem.counts(items).respondents / len(problem.rows)
-    mean = float(respondents @ theta)
-    deviation = float(respondents @ (theta - mean) ** 2) ** 0.5
+    mean, deviation = moments(problem.nodes.theta[:, 0], problem.counts(items).respondents / len(problem.rows))
     return items.rescaled(mean, deviation), mean, deviation

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from irtbench.estimation.few_respondents.item_grid import ItemGrid
+from irtbench.estimation.few_respondents.item_grid import ItemGrid, weighted_moments
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.tensors import GUESSING
 
@@ -39,6 +39,7 @@ SURE = 0.05  # with a smaller one nothing is gained by other places than the mid
 MOST_COMPONENTS = 3
 LEAST_DEVIATION = 0.02  # items alike in slope would drive it to nothing
 LEAST_OF_A_COMPONENT = 0.1  # of b: a component of a mixture is no spike
+LARGEST_UPDATE, LARGEST_OF_RANDOM = 0.5, 0.1  # of a mean, log standard deviation or log weight, by nodes
 STEPS = 12  # of the search, which goes on with the next update
 SHARED, OWN = 3, 3  # places of numbers that all components share before that of c, and how many each has
 TAILS = ((0.5, 0.8), (0.35, 1.4), (0.15, 2.5))  # weights and widths: about a t density of four degrees of freedom
@@ -50,7 +51,8 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
 
     As many components as there are, which share the density of log |a| and the regression of b on it: the items far
     out in b, of which nearly everybody gets right all or none, say nothing of a slope of their own. No number moves
-    far from the `priors` so far, since the nodes lie where the items' posteriors are under these.
+    far from the `priors` so far, since the nodes lie where the items' posteriors are under these; less far where nodes
+    are random, for beyond them the likelihood is that of the few furthest.
     """
     from scipy.optimize import minimize  # a tenth of a second that other fits need not wait for
 
@@ -58,26 +60,22 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
     nodes = grid.nodes.unflatten(1, (n_components, -1))
     beta = learnt_beta(priors, grid.free)
     log_weights = grid.log_weights
-    log_c, log_other = (torch.where(grid.free[:, None], logsigmoid(side * grid.nodes[..., GUESSING]), 0.0)
-                        for side in (1.0, -1.0))  # fmt: skip
+    log_c, log_other = (torch.where(grid.free[:, None], logsigmoid(side * grid.logit), 0.0) for side in (1.0, -1.0))
 
     def negative_log_likelihood(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         with torch.enable_grad():
             at = nodes.new_tensor(values).requires_grad_()
-            mean, log_deviation, slope, logit = at[: SHARED + 1]
-            own, distances = at[SHARED + 1 :].split([OWN * n_components, len(at) - SHARED - 1 - OWN * n_components])
-            mean_b, log_rest, share = own.view(n_components, OWN, 1).unbind(1)
+            (mean, log_deviation, slope, logit), own, distances = in_parts(at, n_components)
+            mean_b, log_rest, share = own[..., None].unbind(1)
             first = (nodes[..., 0] - mean) * (-log_deviation).exp()
             second = (nodes[..., 1] - mean_b - slope * first) * (-log_rest).exp()
             density = -0.5 * (first**2 + second**2) - log_deviation - log_rest + torch.log_softmax(share, dim=0)
-            distances = distances.view(-1, 2)
             log_mass = log_weights + density.flatten(1) + grid.log_density_of_distances(distances)
-            worth = log_density_of(log_deviation, logit, beta, start) + log_rest.sum()
-            worth = worth + log_density_of_deviation(distances[:, 1], SEEN_DISTANCE).sum()
             if beta is not None:
                 shapes = beta * torch.sigmoid(logit), beta * torch.sigmoid(-logit)
                 constant = torch.where(grid.free, torch.lgamma(shapes[0]) + torch.lgamma(shapes[1]), 0.0)
                 log_mass = log_mass + shapes[0] * log_c + shapes[1] * log_other - constant[:, None]
+            worth = log_density_of(at, n_components, beta, start)
             loss = -(grid.counts @ torch.logsumexp(log_mass, dim=1) + worth) / n_items
             loss.backward()
         assert at.grad is not None
@@ -85,8 +83,8 @@ def learn(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Priors, float]
 
     if beta is None:
         log_weights = log_weights + grid.log_prior_of_guessing(priors)
-    begin = packed(priors, beta)
-    lower, upper = begin - grid.largest_update, begin + grid.largest_update
+    begin, furthest = packed(priors, beta), LARGEST_OF_RANDOM if grid.n_distances else LARGEST_UPDATE
+    lower, upper = begin - furthest, begin + furthest
     for places, least in (
         (slice(1, 2), LEAST_DEVIATION),
         (slice(SHARED + 2, SHARED + 1 + OWN * n_components, OWN),
@@ -136,14 +134,19 @@ def packed(priors: Priors, beta: float | None = None) -> NDArray[np.float64]:
     return np.array(rows + [value for mean, s in priors.distances.values() for value in (mean, math.log(s))])
 
 
+def in_parts(numbers: Tensor, n_components: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Those that all components share, those that each has, and those of distances."""
+    shared, own = SHARED + 1, SHARED + 1 + OWN * n_components
+    return numbers[:shared], numbers[shared:own].reshape(n_components, OWN), numbers[own:].reshape(-1, 2)
+
+
 def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = None) -> Priors:
     """The priors with the densities of such numbers."""
-    mean, log_deviation, rise, logit = values[: SHARED + 1].tolist()
-    own, behind = np.split(values[SHARED + 1 :], [OWN * len(priors.pair.parts)])
-    own = own.reshape(-1, OWN)
-    weights = np.exp(own[:, 2] - own[:, 2].max())
+    shared, own, behind = in_parts(torch.from_numpy(values), len(priors.pair.parts))
+    mean, log_deviation, rise, logit = shared.tolist()
+    weights = torch.softmax(own[:, 2], dim=0)
     parts = []
-    for weight, (mean_b, log_rest, _) in zip((weights / weights.sum()).tolist(), own.tolist(), strict=True):
+    for weight, (mean_b, log_rest, _) in zip(weights.tolist(), own.tolist(), strict=True):
         deviation = math.hypot(rise, math.exp(log_rest))
         moments = (mean, mean_b), (math.exp(log_deviation), deviation)
         parts.append((weight, Hierarchy(*moments, rise / deviation, of=priors.pair.of)))
@@ -152,8 +155,7 @@ def unpacked(values: NDArray[np.float64], priors: Priors, beta: float | None = N
         mean_c = 1 / (1 + math.exp(-logit))
         guessing = GuessingPrior("beta", beta * mean_c, beta * (1 - mean_c))
     distances = {
-        name: (mean, math.exp(log_s))
-        for name, (mean, log_s) in zip(priors.distances, behind.reshape(-1, 2).tolist(), strict=True)
+        name: (mean, math.exp(log_s)) for name, (mean, log_s) in zip(priors.distances, behind.tolist(), strict=True)
     }
     return replace(priors, hierarchy=Hierarchy.mixture(parts), guessing=guessing, distances=distances)
 
@@ -202,11 +204,13 @@ def longer(part: Hierarchy) -> Hierarchy:
     """One component with long tails, as a mixture."""
     together = part.correlation * part.deviation[1]
     alone = part.deviation[1] * math.sqrt(1 - part.correlation**2)
-    parts = []
-    for share, width in TAILS:
-        whole = math.hypot(together, width * alone)
-        parts.append((share, replace(part, deviation=(part.deviation[0], whole), correlation=together / whole)))
-    return Hierarchy.mixture(parts)
+    wholes = [(share, math.hypot(together, width * alone)) for share, width in TAILS]
+    return Hierarchy.mixture(
+        [
+            (share, replace(part, deviation=(part.deviation[0], whole), correlation=together / whole))
+            for share, whole in wholes
+        ]
+    )
 
 
 def moved(priors: Priors, beta: float | None, log_ratio: float, step: float) -> Priors:
@@ -226,19 +230,19 @@ def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Prior
     the mean of c it is that of logit c by sqrt(sum (1 - r)).
     """
     prior = priors.pair
-    mass = grid.mass(priors)
-    known = grid.counts * (1 - grid.variance(mass, 0) / prior.deviation[0] ** 2).clamp(0, 1)
+    variance = weighted_moments(grid.mass(priors), grid.nodes)[1].diagonal(dim1=1, dim2=2)
+    known = grid.counts * (1 - variance[:, 0] / prior.deviation[0] ** 2).clamp(0, 1)
     width = float((2 * known @ (known / grid.counts)).clamp(min=WIDEST**-2).rsqrt())
     places, beta, width_of_mean = PLACES if width > SURE else (0.0,), learnt_beta(priors, grid.free), 0.0
     if beta is not None and priors.guessing is not None:
         deviation = priors.guessing.logit_deviation
-        known = grid.counts * grid.free * (1 - grid.variance(mass, GUESSING) / deviation**2).clamp(LEAST_KNOWN, 1)
+        known = grid.counts * grid.free * (1 - variance[:, GUESSING] / deviation**2).clamp(LEAST_KNOWN, 1)
         width_of_mean = deviation / math.sqrt(float(known.sum()))
     means = PLACES_OF_MEAN if width_of_mean > SURE else (0.0,)
     steps = [(width * by_s, width_of_mean * by_c) for by_s in places for by_c in means]
     others = [moved(priors, beta, *step) for step in steps]
-    values = [torch.from_numpy(packed(other, beta)) for other in others]
-    before = [float(log_density_of(own[1], own[SHARED], beta, start)) for own in values]
+    numbers = [torch.from_numpy(packed(other, beta)) for other in others]
+    before = [float(log_density_of(own, len(prior.parts), beta, start)) for own in numbers]
     worth = [grid.log_evidence(other) + own for other, own in zip(others, before, strict=True)]
     weights = torch.softmax(grid.level.new_tensor(worth), dim=0)
     log_s = grid.level.new_tensor([by_s for by_s, _ in steps])
@@ -247,9 +251,11 @@ def over_densities(grid: ItemGrid, priors: Priors, start: Priors) -> tuple[Prior
     return learnt, list(zip(weights.tolist(), others, strict=True))
 
 
-def log_density_of(log_deviation: Tensor, logit: Tensor, beta: float | None, start: Priors) -> Tensor:
-    """Of log s and of the logit of the mean of c, before responses were seen, up to a constant."""
-    worth = log_density_of_deviation(log_deviation)
+def log_density_of(numbers: Tensor, n_components: int, beta: float | None, start: Priors) -> Tensor:
+    """Of such numbers before responses were seen, up to a constant: deviations, and the logit of the mean of c."""
+    (_, log_deviation, _, logit), own, distances = in_parts(numbers, n_components)
+    worth = log_density_of_deviation(log_deviation) + own[:, 1].sum()
+    worth = worth + log_density_of_deviation(distances[:, 1], SEEN_DISTANCE).sum()
     if beta is not None and start.guessing is not None:
         worth = worth + start.guessing.first * logsigmoid(logit) + start.guessing.second * logsigmoid(-logit)
     return worth

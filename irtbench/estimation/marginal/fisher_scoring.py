@@ -27,11 +27,11 @@ import pyro
 import pyro.distributions as dist
 import torch
 from pyro import poutine
-from pyro.infer import ELBO, SVI
+from pyro.infer import SVI
 from pyro.optim import PyroOptim
 from torch import Tensor
 
-from irtbench.estimation.driver import maximise, own_parameters
+from irtbench.estimation.driver import TracedELBO, maximise, own_parameters
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
@@ -61,7 +61,7 @@ SHORTENED = (1.0, 1 / 4, 1 / 16)  # parts of a step that are tried before anothe
 SHORTEST_STEP = 1e-8
 
 
-class DeltaELBO(ELBO):
+class DeltaELBO(TracedELBO):
     """Pyro's ELBO of a Delta guide over the items: the log-posterior, by one E step.
 
     Model and guide are traced at the first step; after that only the guide's parameters change, and the densities of
@@ -114,13 +114,6 @@ class DeltaELBO(ELBO):
         self._items = items
         for name, value in self.problem.prior.values_of(items).items():
             self._sites[name].copy_(value)
-
-    def _get_trace(
-        self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[poutine.Trace, poutine.Trace]:
-        """Traces of model and guide, which Pyro's base class asks for."""
-        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
-        return poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs), guide_trace
 
     def _trace_guide(self, guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         trace = poutine.trace(guide).get_trace(*args, **kwargs)

@@ -30,6 +30,7 @@ from irtbench.estimation.item_quantiles import QUANTILES, quantile_columns
 from irtbench.estimation.marginal.observed_information import NormalMoments
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import PosteriorKind
+from irtbench.estimation.status import Learning
 from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (
     ELBO_DRAWS,
@@ -170,29 +171,6 @@ class ItemPosterior(Shown):
         return pd.DataFrame({"item_id": self.item_ids, **self.columns()})
 
 
-@dataclass(frozen=True)
-class GuideSteps:
-    """How many steps a guide took, its last change in standard deviations, and what that had to fall below."""
-
-    steps: int
-    change: float
-    tolerance: float
-
-    @property
-    def converged(self) -> bool:
-        """Whether the change is small enough."""
-        return self.change < self.tolerance
-
-    def __str__(self) -> str:
-        moved = (
-            f"means and standard deviations moved by up to {self.change:.2g} standard deviations "
-            f"between windows of {WINDOW} steps"
-        )
-        return (
-            f"{moved}, below {self.tolerance:g}" if self.converged else f"no convergence in {self.steps} steps: {moved}"
-        )
-
-
 def fit_posterior(
     problem: Problem,
     items: ItemTensors,
@@ -223,7 +201,7 @@ def fit_posterior(
         bounds = elbo_draws(target)
         elbo, apart = float(bounds.mean()), divergence(bounds)
         if not math.isfinite(elbo):
-            raise improper(elbo, end.steps)
+            raise improper(elbo, end.updates)
         draws = weighted_draws(target, seed) if apart < MOST_DIVERGENCE else None
     names, reliability = tuple(item_ids or map(str, range(1, len(items) + 1))), None
     if draws is None:
@@ -232,8 +210,8 @@ def fit_posterior(
         natural = problem.as_read(draws.values)
         mean, covariance = draws.moments(natural)
         reliability = item_reliability(draws.weights, natural)
-    reason = f"{end}; {moments_in_words(draws, reliability, names)}"
-    logger.info("posterior (%s): %s (%d steps)", kind, reason, end.steps)
+    reason = f"{end.remark}; {moments_in_words(draws, reliability, names)}"
+    logger.info("posterior (%s): %s (%d steps)", kind, reason, end.updates)
     quantiles, deviation = quantiles_of(problem, guide_draws(guide) if draws is None else draws)
     slopes, population = items.slope[:, 0], None
     inflation = float(mean[:, 0] @ slopes / (slopes @ slopes))
@@ -245,7 +223,7 @@ def fit_posterior(
         difficulty_deviation=deviation.cpu().numpy(), reliability=reliability, item_ids=names, elbo=elbo,
         elbo_error=float(bounds.std()) / math.sqrt(ELBO_DRAWS), divergence=apart,
         effective_draws=None if draws is None else draws.effective, slope_inflation=inflation,
-        steps=end.steps, converged=end.converged, stopped_because=reason, seed=seed, population=population,
+        steps=end.updates, converged=end.settled, stopped_because=reason, seed=seed, population=population,
     )  # fmt: skip
 
 
@@ -278,7 +256,7 @@ def moments_in_words(draws: WeightedDraws | None, reliability: ItemReliability |
 
 def fit_guide(
     problem: Problem, guide: ItemGuide, n_particles: int = 4, tolerance: float = 0.02, max_steps: int = 2_000
-) -> GuideSteps:
+) -> Learning:
     """Take steps of Adam on the ELBO until averages of two windows agree.
 
     The guide's parameters are the average of both windows then. Adam's rate falls so slowly that a mean could still
@@ -295,7 +273,7 @@ def fit_guide(
     averages, total, values = list[Tensor](), torch.zeros_like(guide.values), guide.values.data
 
     @torch.no_grad()
-    def settled(step: int, loss: float) -> GuideSteps | None:
+    def settled(step: int, loss: float) -> Learning | None:
         if not math.isfinite(loss):
             raise improper(-loss, step)
         total.add_(values)
@@ -307,7 +285,12 @@ def fit_guide(
         if step + WINDOW <= max_steps and not change < tolerance:
             return None
         values.copy_(torch.stack(averages[-2:]).mean(dim=0))
-        return GuideSteps(step, change, tolerance)
+        moved = (
+            f"means and standard deviations moved by up to {change:.2g} standard deviations "
+            f"between windows of {WINDOW} steps"
+        )
+        words = f"{moved}, below {tolerance:g}" if change < tolerance else f"no convergence in {step} steps: {moved}"
+        return Learning("guide", step, change, change < tolerance, words)
 
     return maximise(svi, problem.rows, problem.nodes, stopped=settled)
 

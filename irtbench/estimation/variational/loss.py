@@ -12,14 +12,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pyro import poutine
-from pyro.infer import ELBO, SVI
+from pyro.infer import SVI
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.autoguide.initialization import init_to_value
 from pyro.optim import ClippedAdam
 from torch import Tensor
 
-from irtbench.estimation.driver import maximise, own_parameters
+from irtbench.estimation.driver import TracedELBO, maximise, own_parameters
 from irtbench.estimation.marginal.e_step import expected_counts
 from irtbench.estimation.marginal.m_step import distances, item_derivatives, scoring_step, sums_over_nodes
 from irtbench.estimation.marginal.problem import Estimate, Problem
@@ -30,7 +29,7 @@ from irtbench.models.pyro_model.sites import mask_of, observed_sites, without_ma
 from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
 
 
-class MarginalELBO(ELBO):
+class MarginalELBO(TracedELBO):
     """Pyro's ELBO for any model with a `CollapsedLogistic` site and any guide whose draws carry gradients.
 
     E_q[log p(x, phi) - log q(phi)], by draws from the guide; for a Delta guide the log-posterior. Scales and masks of
@@ -56,13 +55,6 @@ class MarginalELBO(ELBO):
             (-surrogate / self.num_particles).backward()
             total -= value / self.num_particles
         return total
-
-    def _get_trace(
-        self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[poutine.Trace, poutine.Trace]:
-        """Traces of model and guide with the same draws."""
-        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
-        return poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs), guide_trace
 
     def _bound(
         self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
