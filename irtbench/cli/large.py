@@ -9,9 +9,10 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
@@ -63,14 +64,11 @@ def large_table(
         If a table cannot be encoded with these options and is at an address, or far too large for memory; or if a
         file is damaged.
     """
-    from irtbench.data.readers.recognise import is_outside
-    from irtbench.data.readers.records import look_at
-    from irtbench.data.readers.table_blocks import is_long
-
+    readers = irtbench.data.readers
     address = address_of(file)
     if address is None:
         first = first_parquet(file)
-        if first is None or is_outside(first) or look_at(first).kind != "parquet":
+        if first is None or readers.recognise.is_outside(first) or readers.records.look_at(first).kind != "parquet":
             return None
     table = irtbench.data.LargeTable.open(file, allow_address=allow_address, of_study=of_study)
     if address is None and table.n_fields <= MOST_FIELDS and not whatever_size:
@@ -84,7 +82,7 @@ def large_table(
         raise irtbench.InputError(
             f"{table.place}: {needs} goes with a table on this machine; expected a file or a folder"
         )
-    demand_memory(table, needs, long=is_long(table, choice_of(reading)))
+    demand_memory(table, needs, long=bool(readers.long_table.long_columns(table.names, reading.columns)))
     return None
 
 
@@ -97,21 +95,18 @@ def say_cache_unused(file: Path, cache: Path | None) -> None:
 
 def first_parquet(file: Path) -> Path | None:
     """The file if it is Parquet, or the first of a folder that holds Parquet files alone; None for anything else."""
-    from irtbench.data.readers.packed import PARQUET, first_bytes
-
+    packed = irtbench.data.readers.packed
     if file.is_dir():
         inner = sorted(path for path in file.rglob("*") if path.is_file() and path.name[:1] not in "._")
         return inner[0] if inner and all(path.suffix == ".parquet" for path in inner) else None
-    return file if file.is_file() and first_bytes(file) == PARQUET else None
+    return file if file.is_file() and packed.first_bytes(file) == packed.PARQUET else None
 
 
 def option_in_memory(table: irtbench.data.LargeTable, reading: Reading) -> str:
     """The first option, or content, for which a table must be read whole; empty if there is none."""
-    from irtbench.data.readers.table_blocks import has_trials, is_long
-
-    long = is_long(table, choice_of(reading))
+    long = irtbench.data.readers.long_table.long_columns(table.names, reading.columns)
     needs = {
-        "a column of trials": has_trials(table, choice_of(reading)),
+        "a column of trials": bool(long) and ("trial" in table.names or "n_trials" in long),
         f"--format {reading.format}": reading.format not in ("auto", "long" if long else "wide"),
         f"--trials {reading.trials}": reading.trials not in ("count", "error"),
         "--metric": bool(reading.metric),
@@ -170,15 +165,18 @@ def cache_folder(cache: Path | None, table: irtbench.data.LargeTable, *, remove:
     InputError
         If the cache is no folder, or another run uses it for this table.
     """
-    if cache is None:
-        with removed_at_the_end(Path(tempfile.mkdtemp(prefix="irtbench-"))) as temporary:
-            yield temporary
-        return
-    if cache.exists() and not cache.is_dir():
+    if cache is not None and cache.exists() and not cache.is_dir():
         raise irtbench.InputError(f"cache {cache}: is not a folder")
-    place = table.place if "://" in table.place else str(Path(table.place).resolve())
-    folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
-    with irtbench.data.response_store.locked(folder, RUNNING, remove=remove):
+    if cache is None:
+        folder = Path(tempfile.mkdtemp(prefix="irtbench-"))
+    else:
+        place = table.place if "://" in table.place else str(Path(table.place).resolve())
+        folder = cache / hashlib.sha256(place.encode()).hexdigest()[:16]
+    with (
+        removed_at_the_end(folder)
+        if cache is None
+        else irtbench.data.response_store.locked(folder, RUNNING, remove=remove)
+    ):
         yield folder
 
 
@@ -208,16 +206,16 @@ def encoded(
     levels
         As of `given_responses`; of scores there are `StoredScores`.
     """
+    encode = (
+        irtbench.data.encode_table if levels is None else partial(irtbench.data.encode_scores, levels=levels or None)
+    )
     with (
         nullcontext(folder)
         if not is_cache and folder is not None
         else cache_folder(folder, table, remove=remove) as own
     ):
         with loading(ESTIMATION):
-            if levels is None:
-                stored = irtbench.data.encode_table(table, own, choice_of(reading), progress=progress)
-            else:
-                stored = irtbench.data.encode_scores(table, own, levels or None, choice_of(reading), progress=progress)
+            stored = encode(table, own, choice=choice_of(reading), progress=progress)
         with irtbench.data.response_store.unchanged(stored):
             yield stored
 
@@ -298,21 +296,21 @@ def given_responses(
             given = reading.response_matrix(file) if levels is None else reading.scores(file, levels)
         yield given
         return
-    with ExitStack() as stack:
-        if ranks is None or ranks.is_first:
-            opened = encoded(table, reading, disk.cache, progress, remove=disk.remove_cache, levels=levels)
-            stored = stack.enter_context(opened)
+    follows = ranks is not None and not ranks.is_first
+    first = encoded(table, reading, disk.cache, progress, remove=disk.remove_cache, levels=levels)
+    opened: Any = nullcontext() if follows else first
+    with opened as stored:
         if ranks is None:
             yield stored
             return
-        folder = ranks.text_from_first(str(stored.folder.resolve()) if ranks.is_first else "")
-        if not ranks.is_first:
+        folder = ranks.text_from_first("" if follows else str(stored.folder.resolve()))
+        if follows:
             stored = irtbench.data.response_store.ResponseStore.of_this_run(Path(folder))
         if disk.cache is not None:
             ranks.keep_passes(stored)
         yield stored
         ranks.wait_for_all()
-        if ranks.is_first and ranks.kept is not None:
+        if ranks.kept is not None and not follows:
             ranks.kept.remove()
 
 

@@ -351,22 +351,17 @@ def option_in_memory(output: Path | None, reading: Reading) -> str:
 
 def is_large(file: Path, reading: Reading) -> bool:
     """Whether a long or wide table is so large that it is not read whole."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    from irtbench.data.readers.long_table import long_columns
-    from irtbench.data.readers.packed import GZIP, PARQUET, first_bytes
-
-    start = first_bytes(file)
-    if start != PARQUET:
-        return file.stat().st_size >= (LARGE_GZIP if start.startswith(GZIP) else LARGE_TEXT)
+    readers = irtbench.data.readers
+    start = readers.packed.first_bytes(file)
+    if start != readers.packed.PARQUET:
+        return file.stat().st_size >= (LARGE_GZIP if start.startswith(readers.packed.GZIP) else LARGE_TEXT)
     try:
-        opened = pa.parquet.ParquetFile(file)
-    except (OSError, pa.ArrowException):
+        table = irtbench.data.LargeTable.open(file)
+    except irtbench.InputError:
         return False  # the reader says what is wrong
-    is_long = reading.format != "auto" or long_columns(opened.schema_arrow.names, reading.columns)
-    wide = reading.format == "wide" or not is_long
-    return bool(opened.metadata.num_rows >= (LARGE_FILE if wide else LARGE_LONG_FILE))
+    named = "long" if readers.long_table.long_columns(table.names, reading.columns) else "wide"
+    wide = (named if reading.format == "auto" else reading.format) == "wide"
+    return table.n_rows >= (LARGE_FILE if wide else LARGE_LONG_FILE)
 
 
 def what_follows(known: irtbench.ItemBank, n_respondents: int, bank: Path, responses: Path, folder: Path) -> str | None:

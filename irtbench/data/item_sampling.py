@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.table import read_table
@@ -365,13 +365,15 @@ def make_booklets(
     """
     n_each = len(item_ids) if n_each is None else n_each
     n_checks = len(checks) if n_checks is None else n_checks
-    if not 0 <= n_checks <= len(checks):
-        raise InputError(f"booklets: {n_checks} attention checks each are wanted but there are {len(checks)}")
-    if len({*item_ids, *checks}) < len(item_ids) + len(checks):
-        raise InputError("booklets: item names must be unique, those of attention checks too")
+    refuse_any((
+        (not 0 <= n_checks <= len(checks),
+         f"booklets: {n_checks} attention checks each are wanted but there are {len(checks)}"),
+        (len({*item_ids, *checks}) < len(item_ids) + len(checks),
+         "booklets: item names must be unique, those of attention checks too"),
+        (n_checks > n_each,
+         f"booklets: {n_checks} attention checks among {n_each} items; expected no more than items"),
+    ))  # fmt: skip
     places = n_each + n_checks
-    if n_checks > n_each:
-        raise InputError(f"booklets: {n_checks} attention checks among {n_each} items; expected no more than items")
     parts = []
     for number, dealt in enumerate(deal_items(len(item_ids), n_each, n_booklets, rng=rng), start=1):
         ends = np.linspace(1, places, n_checks + 1).round().astype(np.int64)

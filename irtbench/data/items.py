@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.input_error import InputError, refuse_any, refuse_first
 from irtbench.data.responses import demand_unique, name_first, positions_of
 from irtbench.data.shown import Shown, counted
 
@@ -219,12 +219,11 @@ class ChoiceItems(Shown):
     def __post_init__(self) -> None:
         demand_one_each("choices", self, "options", "right", "group")
         for item, options, right in zip(self.item_ids, self.options, self.right, strict=True):
-            if len(options) < 2:
-                raise InputError(f"choices: item {item}: expected at least 2 options but got {len(options)}")
-            if any(not text.strip() for text in options):
-                raise InputError(f"choices: item {item}: expected a text for every option but one is empty")
-            if not 0 <= right < len(options):
-                raise InputError(f"choices: item {item}: the right option is {right}; expected 0 to {len(options) - 1}")
+            refuse_any((holds, f"choices: item {item}: {why}") for holds, why in (
+                (len(options) < 2, f"expected at least 2 options but got {len(options)}"),
+                (any(not text.strip() for text in options), "expected a text for every option but one is empty"),
+                (not 0 <= right < len(options), f"the right option is {right}; expected 0 to {len(options) - 1}"),
+            ))  # fmt: skip
 
     @property
     def n_items(self) -> int:

@@ -406,9 +406,7 @@ class ResponseMatrix(Responses):
     @cached_property
     def n_by_respondent(self) -> NDArray[np.int64]:
         """Number of observed responses of each respondent, each trial being one, shape (n_respondents,)."""
-        if self.trials is not None:
-            return self.trials.sum(axis=1)
-        return self.n_items_by_respondent
+        return self.n_items_by_respondent if self.trials is None else self.trials.sum(axis=1)
 
     @cached_property
     def n_items_by_respondent(self) -> NDArray[np.int64]:
@@ -437,10 +435,8 @@ class ResponseMatrix(Responses):
 
         An item counts once, however often it was tried.
         """
-        n_items = self.n_items_by_respondent
-        if self.trials is None:
-            return share_correct(self.n_correct_by_respondent, n_items)
-        return share_correct(np.nansum(self.shares, axis=1), n_items)
+        n_correct = self.n_correct_by_respondent if self.trials is None else np.nansum(self.shares, axis=1)
+        return share_correct(n_correct, self.n_items_by_respondent)
 
     @property
     def content_hash(self) -> str:

@@ -123,11 +123,7 @@ class StoredResponses(Responses):
         """Places of the respondents without any response; everybody has one to some item of those stored."""
         if self.is_complete or self.columns is None:
             return np.empty(0, dtype=np.intp)
-        start, found = 0, []
-        for block in self.blocks():
-            found.append(start + np.flatnonzero((block == MISSING).all(axis=1)))
-            start += len(block)
-        return np.concatenate(found)
+        return np.flatnonzero(np.concatenate([(block == MISSING).all(axis=1) for block in self.blocks()]))
 
     @property
     def trials(self) -> None:
@@ -172,8 +168,6 @@ class StoredResponses(Responses):
 
     def names(self, start: int, stop: int) -> tuple[str, ...]:
         """Names of consecutive respondents."""
-        if self.places is None:
-            return tuple(NameFile(self.folder, NAMES).read(start, stop).to_pylist())
         return self.names_at(np.arange(start, stop))
 
     def names_at(self, respondents: NDArray[np.intp]) -> tuple[str, ...]:

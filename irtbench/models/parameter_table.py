@@ -15,7 +15,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.readers.irt_programs import in_our_columns, read_py_irt_parameters, recognises
 from irtbench.data.readers.long_table import with_known_names
 from irtbench.data.readers.records import look_at
-from irtbench.data.readers.table import demand_columns, field_places, read_table, to_numbers
+from irtbench.data.readers.table import demand_cells, demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.models.category_parameters import WORDS, CategoryParameters
 from irtbench.models.category_table import in_categories, numeric, read_categories
@@ -306,13 +306,6 @@ def table_of_items(path: str | Path, *columns: str, once: bool = True) -> pd.Dat
     if once and (repeated := table["item_id"].duplicated()).any():
         raise InputError(f"{path}: item {table['item_id'][repeated].iloc[0]}: named twice")
     return table
-
-
-def demand_cells(table: pd.DataFrame, name: str, path: str | Path, right: NDArray[np.bool_], expected: str) -> None:
-    """Refuse a column of which a cell is not right, naming the first."""
-    if not right.all():
-        row = int(right.argmin())
-        raise InputError(f"{field_places(path, name)(row)}: expected {expected} but got {table[name].iloc[row]!r}")
 
 
 def read_models(path: str | Path) -> dict[str, Literal["2pl", "3pl"] | float]:

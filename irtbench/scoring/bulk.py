@@ -19,6 +19,7 @@ from irtbench.data.items import UnknownItems
 from irtbench.data.readers.cells import Grader, ScoreLevels
 from irtbench.data.readers.large_table import LargeTable, opened_table
 from irtbench.data.readers.long_table import long_columns
+from irtbench.data.readers.table import demand_columns
 from irtbench.data.readers.table_blocks import (
     FIRST_ROWS,
     ColumnChoice,
@@ -166,11 +167,9 @@ def score_file(
     choice = columns if isinstance(columns, ColumnChoice) else ColumnChoice(columns or {})
     left_out = [] if left_out is None else left_out
     table, rules = opened_table(source, allow_address), grading or grading_of(bank)
-    for given in choice.columns.values():
-        if given not in table.names:
-            raise InputError(f"{table.in_words}: column '{given}' missing")
+    demand_columns(table.names, choice.columns.values(), table.place)
     is_wide = layout == "wide" or (layout == "auto" and not long_columns(table.names, choice.columns))
-    if together is not None and not (is_wide and not table.separator and unfinished is not None):
+    if together is not None and not (is_wide and table.text is None and unfinished is not None):
         raise InputError(f"{table.in_words if is_wide else source}: {NOT_TOGETHER}")
 
     def more(scores: pd.DataFrame, block: ResponseMatrix) -> pd.DataFrame:

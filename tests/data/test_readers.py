@@ -134,7 +134,41 @@ def test_what_spreadsheets_write_around_a_table_is_no_part_of_it(write, above):
         file.write(";\r\n;;\r\n")
     assert read_table(path).to_numpy().tolist() == [["1", "x"], ["2", ""]]
     assert row_place(path, 1) == f"file {path}, row 2 (line {3 + bool(above)})"
-    assert in_parts(write(f"{above}a;b\n1;x\n")) == [{"a": "1", "b": "x"}]
+    assert in_parts(path) == [{"a": "1", "b": "x"}, {"a": "2", "b": ""}]
+
+
+@pytest.mark.parametrize("read", [read_table, in_parts])
+@pytest.mark.parametrize(
+    ("content", "saying"),
+    [
+        (b"", "the file is empty"),
+        (b"\n \n", "the file is empty"),
+        ("a,b\n1,2\n".encode("utf-16"), "seems to be UTF-16"),
+        (b"PK\x03\x04 a,b", "is a zip archive or a spreadsheet"),
+        (b"a,b\n1,\x00\n", "is no text"),
+        (b' {"a": 1}', "holds JSON"),
+        (b"a,a\n1,2\n", "column names must be unique but a is repeated; expected each once"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_the_same_words_whatever_its_size(write, read, content, saying):
+    is_refused(saying, read, write(content))
+
+
+def test_no_row_is_read_of_a_quote_that_swallows_the_rest(write):
+    table = opened_table(write('a,b\n1,"2\n3,4\n'))
+    is_refused("a quote opens here and is never closed", lambda: next(table.rows(["b"], rows=9)))
+
+
+def test_the_apostrophe_before_a_formula_is_of_text_files_alone(tmp_path):
+    frame = pd.DataFrame({"respondent_id": ["'=q", "=q"], "item_id": "i1", "answer": ["'-x", "y"]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet")
+    for read in (lambda path: read_table(path).to_dict("records"), in_parts):
+        assert [row["answer"] for row in read(tmp_path / "a.csv")] == ["-x", "y"]
+        assert [row["respondent_id"] for row in read(tmp_path / "a.parquet")] == ["'=q", "=q"]
+    coded = next(opened_table(tmp_path / "a.csv").rows(["respondent_id"], rows=9, coded=["respondent_id"]))
+    assert coded.cells("respondent_id").names().to_pylist() == ["=q", "=q"]
+    assert len(coded.cells("respondent_id").names().dictionary) == 1
 
 
 def test_a_large_table_may_begin_with_empty_lines_and_have_lines_in_its_header(write):
@@ -152,6 +186,8 @@ def test_grades_are_the_same_however_they_are_written_in_a_small_table_and_a_lar
     for alike in (["poor", "Poor"], ["1", "1.0"]):
         is_refused("^levels must be unique but .* is repeated", read_scores, tmp_path / "g.csv", levels=alike)
         is_refused("^levels must be unique but .* is repeated", encode_scores, large, tmp_path / "cache", alike)
+    grades.assign(score=["Poor", "", "good"]).to_csv(tmp_path / "gap.csv", index=False)
+    assert read_answers(tmp_path / "gap.csv", levels=levels).frame["answer"].fillna("").tolist() == ["poor", "", "good"]
 
 
 @pytest.mark.parametrize(

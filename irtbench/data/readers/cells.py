@@ -140,16 +140,14 @@ def _places(values: Sequence[Any], levels: Sequence[Any]) -> list[int]:
 
     def as_given(value: Any) -> Any:
         if not numbers:
-            return f"{value:g}" if isinstance(value, float) else str(value)
+            return as_level(f"{value:g}" if isinstance(value, float) else str(value))
         try:
             return float(value)
         except ValueError:
             return value
 
     place = {as_given(level): k for k, level in enumerate(levels)}
-    alike = {} if numbers else {as_level(level): k for level, k in place.items()}
-    given = [None if is_missing(value) else as_given(value) for value in values]
-    return [NOT_OBSERVED if own is None else place.get(own, alike.get(as_level(str(own)), UNKNOWN)) for own in given]
+    return [NOT_OBSERVED if is_missing(value) else place.get(as_given(value), UNKNOWN) for value in values]
 
 
 def is_missing(value: Any) -> bool:

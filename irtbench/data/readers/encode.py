@@ -196,7 +196,7 @@ def items_of(table: LargeTable, layout: TableLayout) -> tuple[str, ...]:
     """Items of a long table in the order in which they first appear."""
     found: dict[str, None] = {}
     for part in table.rows([layout.item], rows=ROWS_READ, coded=[layout.item]):
-        names = part.cells(layout.item).coded_names()
+        names = part.cells(layout.item).names()
         found.update(dict.fromkeys(names.dictionary.take(names.indices.unique()).to_pylist()))
     return tuple(found)
 

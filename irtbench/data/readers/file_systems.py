@@ -101,11 +101,8 @@ def in_time(
     return done.result()
 
 
-def each_in_time(values: Iterator[Given], filesystem: pa.fs.FileSystem | None, place: str) -> Iterator[Given]:
+def each_in_time(values: Iterator[Given], filesystem: pa.fs.FileSystem, place: str) -> Iterator[Given]:
     """The values, each of which may have to wait for a server."""
-    if filesystem is None or isinstance(filesystem, pa.fs.LocalFileSystem):
-        yield from values
-        return
     end = object()
     while (value := in_time(lambda: next(values, end), filesystem, place, SILENT)) is not end:
         yield value  # type: ignore[misc]

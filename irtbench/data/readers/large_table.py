@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import csv
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet
 from numpy.typing import NDArray
 
-from irtbench.data.harmless_text import unguarded
 from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.place import address_of, as_given, note_credentials, without_credentials
 from irtbench.data.readers.file_systems import (
@@ -31,28 +30,21 @@ from irtbench.data.readers.file_systems import (
     first_line,
     in_time,
 )  # fmt: skip
-from irtbench.data.readers.packed import GZIP, MOST_BYTES, MOST_TIMES, PARQUET, first_bytes
+from irtbench.data.readers.packed import MOST_BYTES, MOST_TIMES, PARQUET, first_bytes, open_bytes
 from irtbench.data.readers.table import (
-    OPEN_QUOTE,
     WORDS,
-    TextSource,
+    TextTable,
     as_texts,
     demand_few_columns,
     demand_few_fields,
-    describe_damage,
-    header_of,
-    is_end,
     is_text,
     numbers_among,
-    separator_of,
-    without_guards,
 )
 from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Shown, counted
 
 SUFFIX = ".parquet"
 ROWS_OF_PART = 2**17  # about so many are taken up again where a run was stopped
-BLOCK = 2**22  # bytes of a CSV file that are parsed at a time
 
 
 @dataclass(frozen=True)
@@ -83,23 +75,15 @@ class Cells:
         """The cells as texts."""
         return self._as_text(self.values)
 
-    def names(self) -> pa.Array:
-        """The cells as names, none of them empty."""
-        found = without_guards(self.texts())
-        empty = pa.compute.fill_null(pa.compute.equal(found, ""), True)
-        if pa.compute.any(empty).as_py():
-            raise InputError(f"{self.place(pa.compute.index(empty, True).as_py())}: expected a name but it is empty")
-        return found
-
-    def coded_names(self) -> pa.DictionaryArray:
-        """The same as codes."""
+    def names(self) -> pa.DictionaryArray:
+        """The cells as codes of names, none of them empty."""
         column = self.coded()
-        given = self._as_text(column.dictionary)
-        names = without_guards(given)
+        names = self._as_text(column.dictionary)
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
-            self.names()  # says where
-        coded = pa.DictionaryArray.from_arrays(column.indices, names)
-        return coded if names is given else coded.cast(pa.string()).dictionary_encode()  # two may be one without guards
+            empty = pa.compute.fill_null(pa.compute.equal(names.take(column.indices), ""), True)
+            if pa.compute.any(empty).as_py():
+                raise InputError(f"{self.place(empty.index(True).as_py())}: expected a name but it is empty")
+        return pa.DictionaryArray.from_arrays(column.indices, names)
 
     def numbers(self, expected: str = "1, 0 or missing") -> NDArray[np.float64]:
         """The cells as numbers, NaN where null or missing."""
@@ -179,10 +163,8 @@ class LargeTable(Shown):
         Their columns, as the first has them in order.
     types
         What its columns hold, as text.
-    separator
-        Between the fields of a CSV file, whose end alone tells how long it is; empty for Parquet.
-    header_lines
-        Of a CSV file: lines up to the first row.
+    text
+        A CSV file, whose end alone tells how long it is; None for Parquet.
     """
 
     place: str
@@ -190,8 +172,7 @@ class LargeTable(Shown):
     files: tuple[TableFileInfo, ...]
     names: tuple[str, ...]
     types: tuple[str, ...]
-    separator: str = ""
-    header_lines: int = 0
+    text: TextTable | None = None
 
     def table(self) -> pd.DataFrame:
         """One row a file: ``path, bytes, rows``."""
@@ -235,8 +216,7 @@ class LargeTable(Shown):
             note_credentials(place)
         filesystem, path = filesystem_of(place)
         place = without_credentials(place)
-        found = []
-        schema: pa.Schema | None = None
+        found, schemas = [], []
         for info in in_time(lambda: parquet_files(filesystem, path, place), filesystem, place):
             try:
                 own, metadata = in_time(partial(_ends_of, filesystem, info.path), filesystem, place)
@@ -244,12 +224,11 @@ class LargeTable(Shown):
                 alone = "; expected Parquet, which alone is read at an address" if address is not None else ""
                 raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)}){alone}") from None
             demand_few_columns(len(own.names), info.path)
-            if schema is None:
-                schema = own
+            schemas.append(own)
             rows = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
             found.append(TableFileInfo(info.path, info.size, change_of(filesystem, info), tuple(own.names), rows))
-        assert schema is not None
-        return cls(place, filesystem, tuple(found), tuple(schema.names), tuple(str(field.type) for field in schema))
+        types = tuple(str(field.type) for field in schemas[0])
+        return cls(place, filesystem, tuple(found), tuple(schemas[0].names), types)
 
     @cached_property
     def n_rows(self) -> int:
@@ -276,20 +255,11 @@ class LargeTable(Shown):
     @cached_property
     def parts(self) -> list[tuple[TableFileInfo, tuple[int, ...]]]:
         """Row groups that are worked on together, in the order of the rows."""
-        found: list[tuple[TableFileInfo, tuple[int, ...]]] = []
-        if self.separator:
-            return [(self.files[0], ())]
+        found: list[tuple[TableFileInfo, tuple[int, ...]]] = [(self.files[0], ())] if self.text is not None else []
         for file in self.files:
-            groups: list[int] = []
-            n = 0
-            for number, rows in enumerate(file.group_rows):
-                groups.append(number)
-                n += rows
-                if n >= ROWS_OF_PART:
-                    found.append((file, tuple(groups)))
-                    groups, n = [], 0
-            if groups:
-                found.append((file, tuple(groups)))
+            filled = accumulate(file.group_rows, lambda n, rows: rows + (n if n < ROWS_OF_PART else 0))
+            ends = {0, len(file.group_rows), *(k for k, n in enumerate(filled, start=1) if n >= ROWS_OF_PART)}
+            found += [(file, tuple(range(*part))) for part in pairwise(sorted(ends))]
         return found
 
     def rows(
@@ -309,19 +279,15 @@ class LargeTable(Shown):
         """
         for file, groups in self.parts if part is None else [self.parts[part]]:
             first = 1 + sum(file.group_rows[: min(groups, default=0)])
-            batches = self._of_text if self.separator else partial(self._of_parquet, file, groups, rows)
             try:
-                for batch in batches(columns, coded):
+                parquet = self._of_parquet(file, groups, rows, columns, coded)
+                for batch in parquet if self.text is None else self.text.rows(columns, coded):
                     for start in range(0, len(batch), rows):
                         own = batch.slice(start, rows)
                         yield Rows(file.path, first, own)
                         first += len(own)
             except failures_of(self.filesystem) as error:
-                why = f"file {file.path}: cannot be read to its end ({first_line(error)})"
-                if self.separator and isinstance(error, pa.ArrowInvalid):
-                    found = describe_damage(partial(_stream, file.path), file.path, self.separator)
-                    why = found or f"file {file.path}: {error}"
-                raise InputError(why) from None
+                raise InputError(f"file {file.path}: cannot be read to its end ({first_line(error)})") from None
 
     def _of_parquet(
         self, file: TableFileInfo, groups: Sequence[int], rows: int, columns: Sequence[str], coded: Sequence[str]
@@ -331,28 +297,6 @@ class LargeTable(Shown):
             batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns))
             for batch in each_in_time(batches, self.filesystem, file.path):
                 yield batch.select(list(columns))
-
-    def _of_text(self, columns: Sequence[str], coded: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        text, at_end = pa.string(), False
-        for batch in pa.csv.open_csv(
-            TextSource(_stream(self.files[0].path), self.separator, len(self.names)),
-            read_options=pa.csv.ReadOptions(
-                block_size=BLOCK, column_names=list(self.names), skip_rows=self.header_lines
-            ),
-            parse_options=pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(
-                include_columns=list(columns),
-                column_types=dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text)),
-                strings_can_be_null=False,
-            ),
-        ):
-            at_end = is_end(batch)
-            if at_end:  # without what the last row has put among the texts of a column, too
-                rest = batch.slice(0, len(batch) - 1)
-                batch = pa.record_batch([each.cast(text).cast(each.type) for each in rest.columns], rest.schema)
-            yield batch
-        if not at_end:
-            raise pa.ArrowInvalid(OPEN_QUOTE)
 
     def texts(self) -> pd.DataFrame:
         """All rows, every field as text, as `read_table` gives them."""
@@ -456,34 +400,13 @@ def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.par
         return file.schema_arrow, file.metadata
 
 
-HEADER = 2**20  # bytes of a CSV file that hold its header
-
-
 def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeTable:
     """A table in a CSV or Parquet file, or in the Parquet files of a folder or at an address, of the same columns."""
-    if address_of(place) is None and not Path(place).is_dir():
-        try:
-            if first_bytes(place) != PARQUET:
-                return _text_table(Path(place))
-        except (OSError, pa.ArrowException, csv.Error) as error:
-            raise InputError(f"file {place}: cannot be read ({error})") from None
-    table = LargeTable.open(place, allow_address=allow_address)
-    table.demand_alike()
-    return table
-
-
-def _text_table(path: Path) -> LargeTable:
-    """A CSV file, of which the header alone is looked at."""
-    head, filesystem = _stream(path).read(HEADER), pa.fs.LocalFileSystem()
-    line, header = header_of(head)
-    names = tuple(unguarded(name) for name in header)
-    demand_few_columns(len(names), path)
-    demand_unique(names, f"file {path}: column names")
-    info = filesystem.get_file_info(str(path))
-    file = TableFileInfo(info.path, info.size, change_of(filesystem, info), names, ())
-    lines = line + "".join(header).count("\n")
-    return LargeTable(str(path), filesystem, (file,), names, ("string",) * len(names), separator_of(head), lines)
-
-
-def _stream(path: Path | str) -> pa.NativeFile:
-    return pa.input_stream(path, compression="gzip" if first_bytes(path).startswith(GZIP) else None)
+    if address_of(place) is not None or Path(place).is_dir() or first_bytes(place) == PARQUET:
+        table = LargeTable.open(place, allow_address=allow_address)
+        table.demand_alike()
+        return table
+    path, filesystem = Path(place), pa.fs.LocalFileSystem()
+    text, info = TextTable.of(partial(open_bytes, path, math.inf), path), filesystem.get_file_info(str(path))
+    file = TableFileInfo(info.path, info.size, change_of(filesystem, info), text.names, ())
+    return LargeTable(str(path), filesystem, (file,), text.names, ("string",) * len(text.names), text)

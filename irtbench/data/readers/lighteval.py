@@ -21,7 +21,7 @@ from irtbench.data.readers.observations import (
     Wanted,
     content_hash,
 )
-from irtbench.data.readers.records import parquet_rows, parsed
+from irtbench.data.readers.records import parsed, table_rows
 
 _FILE = re.compile(r"details_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT.+)\.parquet")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT.+")
@@ -33,7 +33,7 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     scores = next(name for name in _SCORES if head.has(name))
     named = _FILE.fullmatch(head.path.name)
     model, times, choice = _model(head.path), Counter[str](), MetricChoice(settings)
-    for number, row in enumerate(parquet_rows(head.path, ["doc", scores]), start=1):
+    for number, row in enumerate(table_rows(head.path, ["doc", scores]), start=1):
         record = Fields({name: parsed(value) for name, value in row.items()}, head.path, "row", number)
         doc, metric = record.fields("doc"), record.fields(scores)
         there = [name for name, value in metric.values.items() if isinstance(value, bool | int | float)]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.readers.observations import Want, Wanted
@@ -124,6 +125,7 @@ _ALIASES = {
     "date": ("date",),
 }
 
+VALUES: tuple[Want, ...] = ("response", "answer")
 _COUNTED = {"respondent_id": "respondent", "item_id": "item"}
 #: Where several trials of a pair are counted in place of a response.
 COUNTS = ("n_correct", "n_trials")
@@ -177,17 +179,14 @@ class LongTable(Shown):
 
 def long_from_frame(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> LongTable:
     """Take what is wanted from a table of texts."""
-    want, columns = wanted.want, dict(wanted.columns)
-    known = long_columns(list(frame.columns), columns) if wanted.levels else {}
-    other = "answer" if want == "response" else "response"
-    if other in known and want not in known:  # of grades, which are both
-        columns = {name: column for name, column in columns.items() if name != other} | {want: known[other]}
-    chosen = _choose_columns(frame, path, want, columns)
+    chosen = _choose_columns(frame, path, wanted)
     found = pd.DataFrame({ours: frame[theirs] for ours, theirs in chosen.items()})
     demand_filled(frame, path, chosen["respondent_id"], chosen["item_id"])
     if "n_trials" in chosen:
-        found["n_correct"], found["n_trials"] = _to_counts(frame, chosen, path)
-    elif want == "response":
+        places = {name: field_places(path, chosen[name]) for name in COUNTS}
+        found = found.assign(**{name: np.nan_to_num(to_numbers(found[name], place=places[name])) for name in COUNTS})
+        demand_counts(found["n_correct"].to_numpy(), found["n_trials"].to_numpy(), places["n_correct"])
+    elif wanted.graded:
         found["response"] = wanted.values_of(found["response"], place=field_places(path, chosen["response"]))
     else:
         found["answer"] = found["answer"].mask(found["answer"].isin(MISSING))
@@ -221,7 +220,8 @@ def long_columns(names: Sequence[str], columns: Mapping[str, str]) -> dict[str, 
     return found | (counts if "response" not in found and {*counts.values()} <= {*names} else {})
 
 
-def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: Mapping[str, str]) -> dict[str, str]:
+def _choose_columns(frame: pd.DataFrame, path: str | Path, wanted: Wanted) -> dict[str, str]:
+    want, columns = wanted.want, wanted.columns
     demand_known(columns, _OUR_NAMES)
     demand_columns(frame, list(columns.values()), path)
     names = list(frame.columns)
@@ -231,15 +231,17 @@ def _choose_columns(frame: pd.DataFrame, path: str | Path, want: Want, columns: 
             f"file {path}: no columns of respondents and items among {name_first(names, most=12)}; "
             f"expected respondent_id and item_id, or their columns named: {column_options(columns, names)}"
         )
-    counted = want == "response" and "n_trials" in known
+    if wanted.levels and want not in known and {*VALUES} & known.keys():  # grades are both
+        known[want] = next(known.pop(other) for other in VALUES if other in known)
+    counted = wanted.graded and "n_trials" in known and want not in known
     if not counted and want not in known:
         raise InputError(f"file {path}: {_say_what_lacks(names, known, want)}")
-    wanted = (*_COUNTED, *([] if counted else [want]), "seconds", "date", *(COUNTS if counted else ()))
-    chosen = {name: known[name] for name in wanted if name in known}
+    taken = (*_COUNTED, *(() if counted else (want,)), "seconds", "date", *(COUNTS if counted else ()))
+    chosen = {name: known[name] for name in taken if name in known}
     pair = known["respondent_id"], known["item_id"]
     if pair not in _ID_COLUMNS and not _COUNTED.keys() <= columns.keys():
-        taken = " ".join(f"--column {ours}={theirs}" for ours, theirs in chosen.items() if ours != theirs)
-        logger.warning("file %s: columns taken by their names: %s", path, taken)
+        options = " ".join(f"--column {ours}={theirs}" for ours, theirs in chosen.items() if ours != theirs)
+        logger.warning("file %s: columns taken by their names: %s", path, options)
     return chosen
 
 
@@ -252,14 +254,8 @@ def _say_what_lacks(names: Sequence[str], known: Mapping[str, str], want: Want) 
     return f"{want}s were wanted but it holds {other}s (column '{known[other]}'): {advice}; {expected}"
 
 
-def _to_counts(
-    frame: pd.DataFrame, chosen: Mapping[str, str], path: str | Path
-) -> tuple[pd.Series[float], pd.Series[float]]:
-    """Number right and number of trials, 0 where both are missing."""
-    right, asked = (
-        np.nan_to_num(to_numbers(frame[chosen[name]], place=field_places(path, chosen[name]))) for name in COUNTS
-    )
-    place = field_places(path, chosen["n_correct"])
+def demand_counts(right: NDArray[np.float64], asked: NDArray[np.float64], place: Callable[[int], str]) -> None:
+    """Refuse what is no whole number right of a whole number of trials."""
     refuse_first(
         wrong_counts(right, asked),
         lambda row: (
@@ -267,7 +263,6 @@ def _to_counts(
             f"{asked[row]:g}"
         ),
     )
-    return pd.Series(right, index=frame.index), pd.Series(asked, index=frame.index)
 
 
 MOST_ANSWERS = 20  # distinct answers that are listed

@@ -7,7 +7,7 @@ from typing import Any
 
 from irtbench.data.input_error import InputError
 from irtbench.data.readers.observations import Head, LeftOut, Observation, Observations, Reader, Wanted
-from irtbench.data.readers.records import look_at, parquet_rows
+from irtbench.data.readers.records import look_at, table_rows
 
 _TAKEN = ("subject_id", "item_id", "benchmark_id", "trial", "test_condition", "response", "correct_answer")
 _NO_CONDITION = "none"
@@ -17,9 +17,9 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the responses under one test condition; the metrics of the settings name it where there are several."""
     hashes, chosen = _hashes(head.path), None
     if "test_condition" in head.columns:
-        there = dict.fromkeys(_condition(row) for row in parquet_rows(head.path, ["test_condition"]))
+        there = dict.fromkeys(_condition(row) for row in table_rows(head.path, ["test_condition"]))
         chosen = settings.choose(list(there), f"file {head.path}", word="test condition") if there else None
-    for number, row in enumerate(parquet_rows(head.path, [n for n in _TAKEN if n in head.columns]), start=1):
+    for number, row in enumerate(table_rows(head.path, [n for n in _TAKEN if n in head.columns]), start=1):
         if chosen is not None and _condition(row) != chosen:
             left_out["under another test condition"] += 1
             continue
@@ -51,7 +51,7 @@ def _hashes(path: Path) -> dict[str, str]:
     """Content hashes from the table of items in the folder, if it is there."""
     for file in sorted(path.parent.glob("*.parquet")):
         if look_at(file).has("item_id", "raw_item_id", "content_hash"):
-            rows = parquet_rows(file, ["item_id", "content_hash"])
+            rows = table_rows(file, ["item_id", "content_hash"])
             return {str(row["item_id"]): str(row["content_hash"]) for row in rows if row["content_hash"]}
     return {}
 

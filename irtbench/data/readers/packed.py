@@ -14,7 +14,8 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -86,27 +87,45 @@ class Unpacked(io.RawIOBase):
         super().close()
 
 
-def first_bytes(path: str | Path) -> bytes:
-    """The four bytes that tell Parquet, gzip and a zip archive."""
-    with Path(path).open("rb") as file:
-        return file.read(4)
-
-
-def unpacked_gzip(stream: gzip.GzipFile, size: int, path: Path, *, most: float = MOST_BYTES) -> IO[bytes]:
-    """What a gzip file of this size holds."""
-    return io.BufferedReader(Unpacked(stream, size, path, "gzip file", _DAMAGED_GZIP, most), 2**17)
-
-
-def open_bytes(path: Path) -> IO[bytes]:
-    """Open a file, gzipped or not."""
+@contextmanager
+def readable(path: str | Path) -> Iterator[None]:
+    """Say of a file that cannot be opened in the block why."""
     try:
-        with path.open("rb") as file:
-            zipped, size = file.read(2) == GZIP, os.fstat(file.fileno()).st_size
-        return unpacked_gzip(gzip.GzipFile(path), size, path) if zipped else path.open("rb")
+        yield
     except FileNotFoundError:
         raise InputError(f"file {path}: no such file") from None
     except OSError as error:
         raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
+
+
+def first_bytes(path: str | Path) -> bytes:
+    """The four bytes that tell Parquet, gzip and a zip archive."""
+    with readable(path), Path(path).open("rb") as file:
+        return file.read(4)
+
+
+def unpacked_gzip(stream: gzip.GzipFile, size: int, path: Path, most: float = MOST_BYTES) -> IO[bytes]:
+    """What a gzip file of this size holds."""
+    return io.BufferedReader(Unpacked(stream, size, path, "gzip file", _DAMAGED_GZIP, most), 2**17)
+
+
+def open_bytes(path: Path, most: float = MOST_BYTES) -> IO[bytes]:
+    """Open a file, gzipped or not; what comes from a pipe is kept, since it can be read only once."""
+    with readable(path):
+        piped = None if path.is_file() else io.BytesIO(_piped(path))
+        with nullcontext(piped) if piped else path.open("rb") as file:
+            zipped, size = file.read(2) == GZIP, file.seek(0, io.SEEK_END)
+            file.seek(0)
+        if zipped:
+            return unpacked_gzip(gzip.GzipFile(path, fileobj=piped), size, path, most)
+        return piped or path.open("rb")
+
+
+@cache
+def _piped(path: Path) -> bytes:
+    """What comes from a pipe, up to more than is read of it."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
 
 
 class ZipArchive:

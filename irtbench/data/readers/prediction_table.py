@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.readers.table import (
     WORDS,
+    demand_cells,
     demand_filled,
     field_places,
     read_table,
@@ -162,22 +163,14 @@ def read_predictions(
 
 
 def _probabilities(frame: pd.DataFrame, column: str, path: str | Path) -> NDArray[np.float64]:
-    place, texts = field_places(path, column), frame[column]
-    values = to_numbers(texts, place=place)
-    refuse_first(
-        ~((values >= 0) & (values <= 1)),
-        lambda row: f"{place(row)}: expected a probability in [0, 1] but got '{texts.iloc[row]}'",
-    )
+    values = to_numbers(frame[column], place=field_places(path, column))
+    demand_cells(frame, column, path, (values >= 0) & (values <= 1), "a probability in [0, 1]")
     return values
 
 
 def _events(frame: pd.DataFrame, label: str, path: str | Path) -> NDArray[np.float64]:
-    place, texts = field_places(path, label), frame[label]
-    values = to_numbers(texts, place=place, words=WORDS)
-    refuse_first(
-        ~((values == 0) | (values == 1)),
-        lambda row: f"{place(row)}: expected the label 1 or 0 but got '{texts.iloc[row]}'",
-    )
+    values = to_numbers(frame[label], place=field_places(path, label), words=WORDS)
+    demand_cells(frame, label, path, (values == 0) | (values == 1), "the label 1 or 0")
     return values[:, None]
 
 
@@ -192,9 +185,7 @@ def _classes(
             f"but sum to {total[row]:g}"
         ),
     )
-    place, texts, names = field_places(path, label), frame[label], list(classes)
-    position = pd.Index(names).get_indexer(pd.Index(texts))
-    refuse_first(
-        position < 0, lambda row: f"{place(row)}: expected one of {name_first(names)} but got '{texts.iloc[row]}'"
-    )
+    names = list(classes)
+    position = pd.Index(names).get_indexer(pd.Index(frame[label]))
+    demand_cells(frame, label, path, position >= 0, f"one of {name_first(names)}")
     return (position[:, None] == np.arange(len(names))).astype(np.float64)

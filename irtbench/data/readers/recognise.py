@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.how_to_read import HowToRead, ReadingOptions
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.place import address_of
 from irtbench.data.readers.large_table import opened_table
 from irtbench.data.readers.long_table import OF_MODELS as MODELS
@@ -198,10 +198,12 @@ def labelled(places: pd.DataFrame, levels: Sequence[str]) -> pd.DataFrame:
 def read_score_table(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[ReadingOptions]) -> LongTable:
     """The same as a long table with numbers in ``response``: of labels their place among the levels."""
     asked = Wanted.of(how, raw=True, levels=tuple(levels))
-    if asked.threshold is not None:
-        raise InputError("threshold: makes scores right or wrong; expected none for scores in categories")
-    if asked.trials not in ("error", "first", "last", "count"):
-        raise InputError(f"trials: {asked.trials} goes with right and wrong; expected error, first or last of scores")
+    refuse_any((
+        (asked.threshold is not None,
+         "threshold: makes scores right or wrong; expected none for scores in categories"),
+        (asked.trials not in ("error", "first", "last", "count"),
+         f"trials: {asked.trials} goes with right and wrong; expected error, first or last of scores"),
+    ))  # fmt: skip
     asked = replace(asked, trials="error" if asked.trials == "count" else asked.trials)
     table = _Files(path, asked).long_table()
     if not {"response"} <= {*table.frame.columns}:
@@ -229,7 +231,7 @@ def read_answers(path: Paths, *, levels: Sequence[str] = (), **how: Unpack[Readi
         return table
     pairs = table.frame[[*PAIR]]
     places = to_scores(
-        table.frame["answer"],
+        table.frame["answer"].fillna(""),
         place=lambda row: "file {}, respondent {}, item {}".format(table.path, *pairs.iloc[row]),
         levels=levels,
     )
@@ -354,12 +356,13 @@ class _Files:
         self.wanted, self.left_out = wanted, Counter[str]()
         self.sources = _sources(path, wanted, self.left_out)
         self.place = str(path) if isinstance(path, str | Path) else name_first([str(one) for one in path], most=2)
-        if self.sources.reader is None and self.wanted.metric:
-            raise InputError("metric: a long or wide table has one; name its column by columns={'response': ...}")
-        if self.sources.reader is None and self.wanted.respondent != "model":
-            raise InputError(
-                "respondent: a long or wide table names them; expected its column (--column respondent_id=...)"
-            )
+        of_ours = self.sources.reader is None
+        refuse_any((
+            (of_ours and bool(wanted.metric),
+             "metric: a long or wide table has one; name its column by columns={'response': ...}"),
+            (of_ours and wanted.respondent != "model",
+             "respondent: a long or wide table names them; expected its column (--column respondent_id=...)"),
+        ))  # fmt: skip
 
     def long_table(self) -> LongTable:
         """Observations, one a row."""

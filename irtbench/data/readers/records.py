@@ -18,7 +18,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.place import address_of
 from irtbench.data.readers.large_table import opened_table
 from irtbench.data.readers.packed import PARQUET, ZipArchive, open_bytes
-from irtbench.data.readers.table import header_of, read_table
+from irtbench.data.readers.table import header_of
 
 ROWS_READ = 2**14  # of a Parquet file at a time
 LONGEST_LINE = 2**26  # bytes of a first line that is looked at whole
@@ -56,12 +56,8 @@ class Head:
 
     def values(self) -> Iterator[tuple[int, Any]]:
         """The values of an array, or of lines, or the rows of a table, with their number from 1."""
-        if self.kind == "table":
-            frame = read_table(self.path)
-            rows = frame.itertuples(index=False, name=None)
-            yield from enumerate((dict(zip(frame.columns, texts, strict=True)) for texts in rows), start=1)
-        elif self.kind == "parquet":
-            yield from enumerate(parquet_rows(self.path), start=1)
+        if self.kind in ("table", "parquet"):
+            yield from enumerate(table_rows(self.path), start=1)
         elif self.kind == "array":
             with open_bytes(self.path) as file:
                 yield from enumerate(JsonText(file, self.path).elements(), start=1)
@@ -116,8 +112,8 @@ def _look_at_object(path: Path, start: bytes, line: bytes, goes_on: bool) -> Hea
     return Head(path, "object", found)
 
 
-def parquet_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file, or some columns of them, a part of the file in memory at a time."""
+def table_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of a table, or some columns of them, a part of the file in memory at a time."""
     table = opened_table(path)
     for rows in table.rows(columns or table.names, rows=ROWS_READ):
         yield from rows.batch.to_pylist()

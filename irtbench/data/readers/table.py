@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache, partial
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
@@ -22,9 +22,9 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import GUARD, unguarded
-from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.input_error import InputError, refuse_any, refuse_first
 from irtbench.data.place import address_of
-from irtbench.data.readers.packed import GZIP, MOST_BYTES, PARQUET, unpacked_gzip
+from irtbench.data.readers.packed import MOST_BYTES, PARQUET, open_bytes
 from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import counted
 
@@ -38,9 +38,10 @@ WORDS = {"true": 1.0, "false": 0.0}  # that mean responses
 #: that in memory; so many fields of a Parquet file, bytes of text in a column of it, and columns.
 MOST_FIELDS, MOST_COLUMN_BYTES, MOST_COLUMNS = 2**27, 2**31, 100_000
 
+BLOCK = 2**22  # bytes of a text table that are parsed at a time
 END = "\x04 end of the table"  # in the row that is put behind a text table
-OPEN_QUOTE = "CSV parse error: a quote is never closed"
 _UTF16 = {b"\xff\xfe", b"\xfe\xff"}
+HEADER = 2**20  # bytes of a text table that are looked at
 _HEAD = 4096  # bytes that tell the kind of a file
 LONGEST_FIELD = 2**31 - 1  # in place of what Python's csv reads by itself: a quote that stays open swallows rows
 
@@ -57,9 +58,11 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     """
     path = Path(path)
     data = _read_bytes(path)
-    if "".join(data[:_HEAD].decode(errors="replace").split())[:2] in ('{"', "[{"):
-        raise InputError(f"file {path}: holds JSON; expected a table, CSV or Parquet")
-    table = _parse_parquet(data, path) if data.startswith(PARQUET) else _parse_text(data, path)
+    if data.startswith(PARQUET):
+        table = _parse_parquet(data, path)
+    else:
+        text = TextTable.of(partial(io.BytesIO, data), path)
+        table = pa.Table.from_batches(text.rows(text.names))
     if table.num_rows == 0:
         raise InputError(f"file {path}: no rows below the header; expected at least one")
     frame = table.to_pandas()
@@ -67,13 +70,12 @@ def read_table(path: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     return frame
 
 
-def demand_columns(frame: pd.DataFrame, names: Sequence[str], path: str | Path) -> None:
-    """Refuse a table that lacks one of these columns."""
+def demand_columns(frame: pd.DataFrame | Sequence[str], names: Iterable[str], path: str | Path) -> None:
+    """Refuse a table, or columns, that lacks one of these columns."""
+    there = list(frame)
     for name in names:
-        if name not in frame.columns:
-            raise InputError(
-                f"file {path}: column '{name}' missing; it has: {name_first(list(frame.columns), most=12)}"
-            )
+        if name not in there:
+            raise InputError(f"file {path}: column '{name}' missing; it has: {name_first(there, most=12)}")
 
 
 def demand_known(columns: Iterable[str], known: Iterable[str]) -> None:
@@ -98,6 +100,13 @@ def one_value_each(rows: pd.DataFrame, name: str, value: str, word: str, place: 
         both = " and ".join(map(str, pairs[value][pairs[name] == first][:2]))
         raise InputError(f"{place}, column {value}: {word} {first} has both {both}; expected one value for each {word}")
     return pairs.set_index(name)[value]
+
+
+def demand_cells(table: pd.DataFrame, name: str, path: str | Path, right: NDArray[np.bool_], expected: str) -> None:
+    """Refuse a column of which a cell is not right, naming the first."""
+    if not right.all():
+        row = int(right.argmin())
+        raise InputError(f"{field_places(path, name)(row)}: expected {expected} but got {table[name].iloc[row]!r}")
 
 
 def field_places(path: str | Path, column: str) -> Callable[[int], str]:
@@ -209,42 +218,20 @@ def coded_cells(frame: pd.DataFrame, names: Sequence[str]) -> pd.Series[str]:
 def _read_bytes(path: Path) -> bytes:
     if path.is_dir():
         raise InputError(f"file {path}: is a folder; expected a CSV or Parquet file")
-    try:
-        data = _at_most(path) if path.is_file() else _read_pipe(path)
-        if data.startswith(GZIP):
-            stream = gzip.GzipFile(fileobj=io.BytesIO(data))
-            data = unpacked_gzip(stream, len(data), path, most=math.inf).read(MOST_BYTES + 1)
-            _demand_size(data, path)
-    except FileNotFoundError:
-        raise InputError(f"file {path}: no such file") from None
-    except OSError as error:
-        raise InputError(f"file {path}: cannot be read ({error.strerror})") from None
-    if not data.strip():
-        raise InputError(f"file {path}: the file is empty; expected a header and rows")
-    return data
-
-
-def _at_most(path: Path) -> bytes:
-    """Content of a file, refused before more than ``MOST_BYTES`` are read."""
-    with path.open("rb") as file:
+    with open_bytes(path, math.inf) as file:
         data = file.read(MOST_BYTES + 1)
-    _demand_size(data, path)
-    return data
-
-
-_read_pipe = cache(_at_most)  # a pipe gives what it has only once
-
-
-def _demand_size(data: bytes, path: Path) -> None:
     if len(data) > MOST_BYTES:
         raise InputError(
             f"file {path}: holds more than {MOST_BYTES >> 20} MiB of text; expected at most that in a table read whole "
             "(score reads larger files of responses part by part)"
         )
+    return data
 
 
 class TextSource:
-    """The bytes of a text table and, behind them, a row of `END` in each field, which a quote that stays open swallows.
+    """The bytes of a text table without the rows of separators at its end, which spreadsheets leave there.
+
+    Behind them is a row of `END` in each field, which a quote that stays open swallows.
 
     Parameters
     ----------
@@ -257,43 +244,105 @@ class TextSource:
     closed = False
 
     def __init__(self, stream: Any, separator: str, n_columns: int) -> None:
-        self._stream, self._rest = stream, ("\n" + separator.join([END] * n_columns)).encode()
+        self._stream, self._ready, self._held = stream, b"", b""
+        self._rest = separator.join([END] * n_columns).encode()
 
     def read(self, n: int = -1) -> bytes:
-        """Read on."""
-        data: bytes = self._stream.read(n)
-        if not data:
-            data, self._rest = self._rest, b""
-        return data
+        """Read on: what was read before, so that the end of the table is known, and last the row behind it."""
+        while data := self._stream.read(n):
+            data, ready = self._held + data, self._ready
+            end = len(data.rstrip(b",;\t\r\n "))
+            self._held = data[end:]
+            if end:
+                self._ready = data[:end]
+                if ready:
+                    return ready
+        ready, self._ready = self._ready, b""
+        if ready:
+            return ready + self._held.partition(b"\n")[0] + b"\n"
+        rest, self._rest = self._rest, b""
+        return rest
 
 
-def is_end(rows: pa.Table | pa.RecordBatch) -> bool:
-    """Whether the last of these rows is the one behind a text table."""
-    return len(rows) > 0 and rows.column(0)[-1].as_py() == END
+@dataclass(frozen=True)
+class TextTable:
+    """A text table by its header.
 
+    Parameters
+    ----------
+    opened
+        Opens its bytes.
+    path
+        The file.
+    separator
+        Between its fields.
+    names
+        Its columns.
+    lines
+        Lines up to the first row.
+    """
 
-def _parse_text(data: bytes, path: Path) -> pa.Table:
-    end_of_last = data.find(b"\n", len(data.rstrip(b",;\t\r\n ")))  # spreadsheets leave rows without a field behind it
-    data = data[: end_of_last + 1 or None]
-    opened, separator = partial(io.BytesIO, data), separator_of(data)
-    try:
-        _demand_text(data, path)
-        line, header = next(numbered_rows(opened(), separator))
+    opened: Callable[[], Any]
+    path: Path
+    separator: str
+    names: tuple[str, ...]
+    lines: int
+
+    @classmethod
+    def of(cls, opened: Callable[[], Any], path: Path) -> TextTable:
+        """Look at the header; refuse what is no text in UTF-8 at first sight, with what it seems to be."""
+        with opened() as stream:
+            start = stream.read(HEADER)
+        head = start[:_HEAD]
+        zeros = max(head[::2].count(0), head[1::2].count(0))
+        refuse_any((holds, f"file {path}: {why}") for holds, why in (
+            (not start.strip(), "the file is empty; expected a header and rows"),
+            ("".join(head.decode(errors="replace").split())[:2] in ('{"', "[{"),
+             "holds JSON; expected a table, CSV or Parquet"),
+            (head[:2] in _UTF16 or zeros > len(head) // 4,
+             "expected UTF-8 text but it seems to be UTF-16; save it as CSV UTF-8"),
+            (head.startswith(b"PK\x03\x04"),
+             "is a zip archive or a spreadsheet; expected CSV or Parquet (save it as CSV)"),
+            (0 in head, "is no text; expected CSV or Parquet"),
+        ))  # fmt: skip
+        separator = separator_of(start)
+        try:
+            line, header = next(numbered_rows(opened(), separator))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(describe_damage(opened, path, separator) or f"file {path}: {error}") from None
         demand_few_columns(len(header), path)
-        demand_unique(header, f"file {path}: column names", expected=EXPECTED_ONCE)
-        table = pa.csv.read_csv(
-            TextSource(opened(), separator, len(header)),
-            read_options=pa.csv.ReadOptions(skip_rows=line - 1),
-            parse_options=pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=False
+        names = tuple(unguarded(name) for name in header)
+        demand_unique(names, f"file {path}: column names", expected=EXPECTED_ONCE)
+        return cls(opened, path, separator, names, line + "".join(header).count("\n"))
+
+    def rows(self, columns: Sequence[str], coded: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns, every field as text, or of some as codes and texts, all without guards."""
+        text, last = pa.string(), None
+        options = [
+            pa.csv.ReadOptions(block_size=BLOCK, column_names=list(self.names), skip_rows=self.lines),
+            pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+            pa.csv.ConvertOptions(
+                include_columns=list(columns),
+                column_types=dict.fromkeys(columns, text) | dict.fromkeys(coded, pa.dictionary(pa.int32(), text)),
+                strings_can_be_null=False,
             ),
-        )
-        if not is_end(table):
-            raise pa.ArrowInvalid(OPEN_QUOTE)
-        return _unguarded(table.slice(0, len(table) - 1))
-    except (UnicodeDecodeError, csv.Error, pa.ArrowInvalid) as error:
-        raise InputError(describe_damage(opened, path, separator) or f"file {path}: {error}") from None
+        ]
+        try:
+            with self.opened() as stream:
+                for batch in pa.csv.open_csv(TextSource(stream, self.separator, len(self.names)), *options):
+                    if last is not None:
+                        yield pa.record_batch([without_guards(each) for each in last.columns], last.schema)
+                    last = batch
+            if last is None or last.column(0)[-1].as_py() != END:
+                raise pa.ArrowInvalid("CSV parse error: a quote is never closed")
+            rest = last.slice(0, len(last) - 1)  # without what the last row has put among the texts of a column, too
+            yield pa.record_batch(
+                [without_guards(each.cast(text).cast(each.type)) for each in rest.columns], rest.schema
+            )
+        except pa.ArrowInvalid as error:
+            raise InputError(
+                describe_damage(self.opened, self.path, self.separator) or f"file {self.path}: {error}"
+            ) from None
 
 
 def _parse_parquet(data: bytes, path: Path) -> pa.Table:
@@ -353,17 +402,6 @@ def text_bytes(column: pa.ChunkedArray | pa.Array) -> int:
     return total
 
 
-def _demand_text(data: bytes, path: Path) -> None:
-    """Refuse what is no text in UTF-8 at first sight, with what it seems to be."""
-    head = data[:_HEAD]
-    if data[:2] in _UTF16 or head[1::2].count(0) > len(head) // 4 or head[::2].count(0) > len(head) // 4:
-        raise InputError(f"file {path}: expected UTF-8 text but it seems to be UTF-16; save it as CSV UTF-8")
-    if head.startswith(b"PK\x03\x04"):
-        raise InputError(f"file {path}: is a zip archive or a spreadsheet; expected CSV or Parquet (save it as CSV)")
-    if 0 in head:
-        raise InputError(f"file {path}: is no text; expected CSV or Parquet")
-
-
 def demand_few_columns(n: int, path: str | Path) -> None:
     """Refuse a table of more than `MOST_COLUMNS`, which no command reads in sensible time."""
     if n > MOST_COLUMNS:
@@ -372,14 +410,13 @@ def demand_few_columns(n: int, path: str | Path) -> None:
         )
 
 
-def _unguarded(table: pa.Table) -> pa.Table:
-    """The table with the apostrophes before would-be formulas taken away."""
-    columns = [without_guards(column) for column in table.columns]
-    return pa.Table.from_arrays(columns, [unguarded(name) for name in table.column_names])
-
-
-def without_guards(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Texts without the apostrophe that keeps a text from being a spreadsheet's formula."""
+def without_guards(texts: pa.Array) -> pa.Array:
+    """Texts, perhaps coded, without the apostrophe that keeps a text from being a spreadsheet's formula."""
+    if pa.types.is_dictionary(texts.type):
+        bare = without_guards(texts.dictionary)
+        if bare is texts.dictionary:
+            return texts
+        return pa.DictionaryArray.from_arrays(texts.indices, bare).cast(pa.string()).dictionary_encode()
     if not pa.compute.any(pa.compute.starts_with(texts, GUARD)).as_py():
         return texts
     distinct = texts.unique()
@@ -398,15 +435,15 @@ def numbered_rows(file: IO[bytes], separator: str, *more: str) -> Iterator[tuple
 
     More lines may be put behind those of the file.
     """
-    lines = chain(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""), more)
-    rows, line, usual = csv.reader(lines, delimiter=separator), 1, csv.field_size_limit(LONGEST_FIELD)
+    usual = csv.field_size_limit(LONGEST_FIELD)
     try:
-        for fields in rows:
-            if fields and (
-                line > 1 or fields != ["sep=", ""]
-            ):  # which Excel writes above the header, with the separator
-                yield line, fields
-            line = rows.line_num + 1
+        with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+            rows, line = csv.reader(chain(text, more), delimiter=separator), 1
+            for fields in rows:
+                # Excel writes sep=; above the header, with the separator
+                if fields and (line > 1 or fields != ["sep=", ""]):
+                    yield line, fields
+                line = rows.line_num + 1
     finally:
         csv.field_size_limit(usual)
 
@@ -434,11 +471,12 @@ def describe_damage(opened: Callable[[], IO[bytes]], path: str | Path, separator
                 place = f"file {path}, row {row} (line {line})"
                 return f"{place}: expected {counted(len(header), 'field')} but got {len(fields)}"
     except UnicodeDecodeError:
-        for line, text in enumerate(io.BufferedReader(opened()), start=1):  # type: ignore[type-var]
-            try:
-                text.decode()
-            except UnicodeDecodeError as error:
-                return f"file {path} (line {line}): expected UTF-8 text but got byte 0x{text[error.start]:02x}"
+        with opened() as file:
+            for line, text in enumerate(file, start=1):
+                try:
+                    text.decode()
+                except UnicodeDecodeError as error:
+                    return f"file {path} (line {line}): expected UTF-8 text but got byte 0x{text[error.start]:02x}"
     except csv.Error as error:
         return f"file {path}: {error}"
     return None

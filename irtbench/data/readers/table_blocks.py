@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 
 from irtbench.data import response_blocks
 from irtbench.data.checked_settings import Settings
-from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.input_error import InputError
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import FIRST_ANSWERS, Grader
-from irtbench.data.readers.large_table import Cells, LargeTable, Rows
-from irtbench.data.readers.long_table import long_columns
-from irtbench.data.readers.table import text_bytes
+from irtbench.data.readers.large_table import LargeTable, Rows
+from irtbench.data.readers.long_table import demand_counts, long_columns
+from irtbench.data.readers.table import demand_columns, text_bytes
 from irtbench.data.readers.wide_table import item_columns, likely_respondent_column
 from irtbench.data.response_blocks import Blocks, SeenNames, Unmade, in_order
-from irtbench.data.responses import MISSING, MOST_TRIALS, ResponseMatrix, name_first, wrong_counts
+from irtbench.data.responses import MISSING, ResponseMatrix, name_first
 
 Content = Literal["auto", "responses", "answers"]
 
@@ -77,39 +77,29 @@ class ColumnChoice(Settings):
     threshold: float | None = None
 
 
-def is_long(table: LargeTable, choice: ColumnChoice) -> bool:
-    """Whether a table is a long one, by the names of its columns."""
-    return bool(long_columns(table.names, choice.columns))
-
-
-def has_trials(table: LargeTable, choice: ColumnChoice) -> bool:
-    """Whether a long table may hold several trials of an item."""
-    found = long_columns(table.names, choice.columns)
-    return bool(found) and ("trial" in table.names or "n_trials" in found)
+#: What holds what is wanted, the most reliable first.
+KINDS: Mapping[Content, tuple[str, ...]] = {
+    "responses": ("response", "n_correct"),
+    "answers": ("answer",),
+    "auto": ("response", "n_correct", "answer"),
+}
 
 
 def long_layout(names: Sequence[str], columns: Mapping[str, str], content: Content) -> tuple[TableLayout, bool] | None:
     """The columns of a long table, and whether they hold answers; None where it has none of the content."""
-    found, trial = long_columns(names, columns), "trial" if "trial" in names else ""
-    kinds = {
-        "responses": ("response", "n_correct"),
-        "answers": ("answer",),
-        "auto": ("response", "n_correct", "answer"),
-    }
-    kind = next((kind for kind in kinds[content] if kind in found), None)
+    found = long_columns(names, columns)
+    kind = next((kind for kind in KINDS[content] if kind in found), None)
     if kind is None:
         return None
-    n_trials = found["n_trials"] if kind == "n_correct" else ""
-    pair = found["respondent_id"], found["item_id"]
-    return TableLayout(pair[0], item=pair[1], response=found[kind], n_trials=n_trials, trial=trial), kind == "answer"
+    n_trials, trial = found["n_trials"] if kind == "n_correct" else "", "trial" if "trial" in names else ""
+    own = TableLayout(found["respondent_id"], (), found["item_id"], found[kind], n_trials, trial)
+    return own, kind == "answer"
 
 
 def layout_of(table: LargeTable, choice: ColumnChoice, *, graded: bool = True) -> TableLayout:
     """Tell which columns are what; of a wide table all may be items where responses are not right or wrong."""
-    for name in choice.columns.values():
-        if name not in table.names:
-            raise InputError(f"{table.place}: column '{name}' missing; it has: {name_first(table.names, most=12)}")
-    if is_long(table, choice):
+    demand_columns(table.names, choice.columns.values(), table.place)
+    if long_columns(table.names, choice.columns):
         found = long_layout(table.names, choice.columns, "responses")
         if found is None or found[0].n_trials:
             raise InputError(
@@ -172,7 +162,7 @@ class LongFile:
     @property
     def schema(self) -> pa.Schema:
         """Of `rows`, the respondent's name first."""
-        counts = {"asked": pa.int64()} if self.layout.has_trials else {}
+        counts = {"asked": pa.int64()} if self.layout.n_trials else {}
         trial = {"trial": pa.int64()} if self.layout.trial else {}
         given = pa.int64() if counts else pa.int8()
         names = {"respondent": pa.string(), "item": pa.int32(), "given": given, **counts, **trial}
@@ -181,27 +171,26 @@ class LongFile:
     def rows(self) -> Iterator[tuple[pa.DictionaryArray, Columns]]:
         """The rows in the order of the file, checked: respondents, the column of the item or -1, and the response.
 
-        That is 1, 0 or -1; where there may be trials, number right and number of trials, and a number for the trial.
+        That is 1, 0 or -1, or number right and number of trials; and a number for the trial, where one is named.
         """
         layout, places = self.layout, pa.array(self.items, pa.string())
         given = [name for name in (layout.response, layout.n_trials, layout.trial) if name]
         taken = [layout.respondent, layout.item, *given]
         for number, part in enumerate(self.table.rows(taken, rows=ROWS_READ, coded=taken)):
             self.table.demand_bounded(text_bytes(part.batch.column(layout.respondent)), len(part.batch))
-            respondents, items = (part.cells(name).coded_names() for name in taken[:2])
+            respondents, items = (part.cells(name).names() for name in taken[:2])
             place = pa.compute.fill_null(pa.compute.index_in(items.dictionary, value_set=places), -1).to_numpy()
             self._demand_known(items, place)
             columns = place.astype(np.int32)[items.indices.to_numpy()]
             response = part.cells(layout.response)
             if layout.n_trials:
-                values = _counts(response, part.cells(layout.n_trials))
+                counts = [np.nan_to_num(part.cells(name).numbers("a whole number")) for name in given[:2]]
+                demand_counts(counts[0], counts[1], response.place)
+                values: Columns = tuple(each.astype(np.int64) for each in counts)
             else:
                 if number == 0:
                     self.grader.demand_meant(cells.filter(pa.array(columns >= 0)) for cells in [response.values])
-                graded = self.grader.grade(response, columns, self.items)
-                values = (graded,)
-                if layout.trial:
-                    values = (graded.clip(0).astype(np.int64), (graded != MISSING).astype(np.int64))
+                values = (self.grader.grade(response, columns, self.items),)
             if layout.trial:
                 texts, codes = part.cells(layout.trial).distinct()
                 values = (*values, np.array([hash(str(text)) for text in texts])[codes])
@@ -215,20 +204,6 @@ class LongFile:
         if unknown and self.unknown_items == "error":
             raise unknown_items_error(unknown)
         self.seen_left_out.update(set(others) - set(unknown))
-
-
-def _counts(*cells: Cells) -> Columns:
-    """Number right and number of trials of each row."""
-    right, asked = (np.nan_to_num(each.numbers("a whole number")) for each in cells)
-    names = [each.name for each in cells]
-    refuse_first(
-        wrong_counts(right, asked),
-        lambda row: (
-            f"file {cells[0].source}, row {cells[0].first_row + row}: expected a whole number {names[0]} of a whole "
-            f"number {names[1]}, at most {MOST_TRIALS:,}, but got {right[row]:g} of {asked[row]:g}"
-        ),
-    )
-    return right.astype(np.int64), asked.astype(np.int64)
 
 
 def long_blocks(file: LongFile) -> Blocks:
@@ -322,14 +297,14 @@ def _block(file: LongFile, ids: tuple[str, ...], n_rows: NDArray[np.int64], rows
     cells = (np.repeat(np.arange(len(ids)) * shape[1], n_rows) + columns)[wanted]
     given = [each[wanted] for each in given]
     coded = np.full(shape[0] * shape[1], MISSING, dtype=np.int8)
-    if len(given) == 1:
+    if not file.layout.has_trials:
         coded[cells] = 1  # whatever the response: a pair that comes twice has one cell
         if np.count_nonzero(coded == 1) < cells.size:
             _refuse_repeated(file, cells, np.zeros_like(cells), ids)
         coded[cells] = given[0]
         return file.grader.matrix(coded.reshape(shape), ids, tuple(file.items))
-    right, asked, *trial = given
-    _refuse_repeated(file, cells, trial[0] if trial else np.zeros_like(cells), ids)
+    right, asked = given[0].clip(0), given[1] if file.layout.n_trials else given[0] != MISSING
+    _refuse_repeated(file, cells, given[-1] if file.layout.trial else np.zeros_like(cells), ids)
     n_right, n_asked = (np.bincount(cells, numbers, minlength=coded.size).reshape(shape) for numbers in (right, asked))
     correct = np.where(n_asked > 0, n_right, np.nan)
     return ResponseMatrix(correct, ids, tuple(file.items), n_asked.astype(np.int64))
@@ -365,7 +340,7 @@ def wide_blocks(table: LargeTable, respondent: str, items: Sequence[str], grader
 
 def _wide_block(part: Rows, respondent: str, items: tuple[str, ...], grader: Grader) -> ResponseMatrix:
     """Responses in some rows."""
-    names = tuple(part.cells(respondent).names().to_pylist())
+    names = tuple(part.cells(respondent).names().cast(pa.string()).to_pylist())
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
         raise InputError(f"file {part.source}: respondent {twice} comes twice; expected a row for each")
