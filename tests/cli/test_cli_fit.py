@@ -54,9 +54,12 @@ def test_rasch_from_fit_to_score_and_diagnosis(folder: Path) -> None:
     spread = np.sqrt(scores["theta"].var() + (scores["se"] ** 2).mean())
     assert spread == pytest.approx(found["population_sd"], rel=0.03)
     assert scores["percentile"].mean() == pytest.approx(50, abs=2)
-    said = run("score rasch/bank.json responses.csv -o again.csv", cwd=folder).out
-    assert "mean and standard deviation of the crowd are 0.00 and 1." in said
-    np.testing.assert_allclose(read(folder, "again")["theta"], scores["theta"])
+    for known in ("bank.json", "items.csv"):  # which states the population, too
+        said = run(f"score rasch/{known} responses.csv -o again.csv", cwd=folder).out
+        assert "mean and standard deviation of the crowd are 0.00 and 1." in said
+        np.testing.assert_allclose(read(folder, "again")["theta"], scores["theta"])
+        run(f"form adapt rasch/{known} --replay responses.csv -o {known}.path.csv", cwd=folder)
+    pd.testing.assert_frame_equal(read(folder, "bank.json.path"), read(folder, "items.csv.path"))
     # the number right is sufficient in a Rasch model: the same ability as by the responses
     by_score = scores.groupby("n_correct")["theta"].mean()
     for given in ("bank.json", "items.csv"):
