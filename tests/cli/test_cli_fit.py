@@ -118,15 +118,18 @@ def test_fit_takes_the_prior_that_suits_and_says_why(
     items = irtbench.ItemParameters.from_difficulty([1.2] * n_items, np.linspace(-1.2, 1.2, n_items))
     table = irtbench.simulate_responses(rng.normal(size=n_respondents), items, rng=rng).to_long()
     easy = table.drop_duplicates("respondent_id").assign(item_id="easy", response=1)
-    unasked = easy[:1].assign(item_id="unasked", response=None)
-    pd.concat([table, easy, unasked]).to_csv(tmp_path / "r.csv", index=False)
+    unasked = [f"unasked{k}" for k in range(6)]
+    nobody = [easy[:1].assign(item_id=item, response=None) for item in unasked]
+    pd.concat([table, easy, *nobody]).to_csv(tmp_path / "r.csv", index=False)
     said = run("fit r.csv -o out", cwd=tmp_path).out
     found = said_of(tmp_path / "out")
     assert found["prior"].startswith(prior)
     kept = "easy" in {*read(tmp_path / "out")["item_id"]}
     assert kept == (prior == "hierarchical")  # it is one of the items which the prior is learnt from
     reasons = {one["item_id"]: one["reason"] for one in found["items_left_out"]}
-    assert reasons == {"unasked": "no_response"} | ({} if kept else {"easy": "all_correct"})
+    assert reasons == dict.fromkeys(unasked, "no_response") | ({} if kept else {"easy": "all_correct"})
+    (line,) = (line for line in said.splitlines() if line.startswith("left out: "))
+    assert line.endswith(f" and {len(reasons) - 5} more")
     assert why in " ".join(said.split())
     assert ("--prior says otherwise" in said) == bool(why)
     if prior == "weak":
