@@ -130,6 +130,9 @@ def test_fit_takes_the_prior_that_suits_and_says_why(
     assert reasons == dict.fromkeys(unasked, "no_response") | ({} if kept else {"easy": "all_correct"})
     (line,) = (line for line in said.splitlines() if line.startswith("left out: "))
     assert line.endswith(f" and {len(reasons) - 5} more")
+    # they are no unknown items to the bank
+    scored = run("score out/bank.json r.csv -o s.csv --json", cwd=tmp_path).json
+    assert {one["item_id"]: one["reason"] for one in scored[0]["items_left_out"]} == reasons
     assert why in " ".join(said.split())
     assert ("--prior says otherwise" in said) == bool(why)
     if prior == "weak":
