@@ -128,6 +128,8 @@ def suspected_keys(
     correct = given["answer"] == given["item_id"].map(right)
     responses = ResponseMatrix.from_long(given.assign(response=correct.astype(np.float64))).answered()
     varied = without_constant(responses)
+    if not varied.n_items:
+        raise InputError("keys: no item was answered by some as its key says and by others not; expected such items")
     chosen = prior or ("hierarchical" if varied.n_items > varied.n_respondents else "weak")
     progress(f"fitting {varied.n_respondents} respondents x {varied.n_items} items")
     fitted = fit_model(varied, FitSettings(prior=chosen, standard_errors=False), seed=seed)

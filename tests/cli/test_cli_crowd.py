@@ -164,6 +164,8 @@ def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
     options = pd.read_csv(tmp_path / "out" / "distractors.csv")
     assert list(options)[: len(DISTRACTORS)] == DISTRACTORS
     assert len(options) == 36
+    wide.assign(**dict(zip(names, keys, strict=True))).to_csv(tmp_path / "alike.csv", index=False)
+    refused("crowd keys alike.csv --items items.csv -o none", saying="keys: no item was answered", cwd=tmp_path)
 
 
 # --- raters
