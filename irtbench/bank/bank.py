@@ -32,7 +32,13 @@ from irtbench.data.readers.table import MISSING, field_places, read_table, to_nu
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.category_table import in_categories, read_categories, scale_names
-from irtbench.models.parameter_table import demand_no_upper, demand_right_or_wrong, read_parameters, read_population
+from irtbench.models.parameter_table import (
+    demand_no_upper,
+    demand_right_or_wrong,
+    read_parameters,
+    read_population,
+    stated_population,
+)
 
 if TYPE_CHECKING:
     from irtbench.bank.schema import BankDocument
@@ -338,24 +344,25 @@ def scales_of_items(
     """A scale for each name in a column ``scale``, or one of all items; without norms, with keys if there are any."""
     if categories and is_table(path) and in_categories(table := read_table(path)):
         by_scale = table.groupby(scale_names(table), sort=False) if scale_names(table) is not None else [(ALL, table)]
-        by_name = {str(name): read_categories(part, path, scaling).as_items() for name, part in by_scale}
-        source = {"items": path.name}
+        found = [(str(name), read_categories(part, path, scaling).as_items(), part) for name, part in by_scale]
         return tuple(
-            Scale(name, known, ItemTable.plain(known.item_ids), provenance=source) for name, known in by_name.items()
-        )
+            Scale(name, known, ItemTable.plain(known.item_ids), population=stated_population(part, path),
+                  provenance={"items": path.name})
+            for name, known, part in found
+        )  # fmt: skip
     items = read_parameters(path, upper_asymptotes=upper_asymptotes, scaling=scaling)
-    names = np.full(items.n_items, ALL, dtype=object)
-    details = ItemTable.plain(items.item_ids)
+    details, table = ItemTable.plain(items.item_ids), pd.DataFrame(index=range(items.n_items))
     if is_table(path):
         table = read_table(path)
         if likely_column(list(table.columns), "item_id") is not None:  # else R's names of rows, in the first column
             details = read_items(path)
-        if "scale" in table:
-            names = table["scale"].to_numpy(dtype=object)
     scales = []
-    for name in dict.fromkeys(names):
-        own = [item for item, there in zip(items.item_ids, names == name, strict=True) if there]
-        scales.append(Scale(str(name), items.select(own), details.select(own), provenance={"items": path.name}))
+    for name, part in table.groupby(table.get("scale", pd.Series(ALL, table.index)), sort=False):
+        own = [items.item_ids[row] for row in part.index]
+        known, population = items.select(own), stated_population(part, path)
+        scales.append(
+            Scale(str(name), known, details.select(own), population=population, provenance={"items": path.name})
+        )
     return tuple(scales)
 
 

@@ -19,7 +19,13 @@ from irtbench.data.responses import positions_of
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters, JointError
-from irtbench.models.parameter_table import ParametersLike, as_parameters, demand_no_upper, demand_right_or_wrong
+from irtbench.models.parameter_table import (
+    ParametersLike,
+    as_parameters,
+    demand_no_upper,
+    demand_right_or_wrong,
+    stated_population,
+)
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import STANDARD_NORMAL, step_at
 
@@ -253,14 +259,15 @@ ScaleLike = Scale | ParametersLike
 
 
 def as_scale(given: ScaleLike, *, categories: bool = False) -> Scale:
-    """A scale as it is; item parameters alone as the scale ``all`` of a standard normal population without norms."""
+    """A scale as it is; item parameters alone as the scale ``all`` without norms, of the population that they state."""
     if isinstance(given, Scale):
         demand_no_upper(given.items)
         if not categories:
             demand_right_or_wrong(given.items)
         return given
     items = as_parameters(given, categories=categories)
-    return Scale("all", items, ItemTable.plain(items.item_ids))
+    population = stated_population(given, "items") if isinstance(given, pd.DataFrame) else None
+    return Scale("all", items, ItemTable.plain(items.item_ids), population=population)
 
 
 MEASURES = ("difficulty", "discrimination", "information")

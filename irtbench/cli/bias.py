@@ -234,7 +234,7 @@ def differences_in_words(found: irtbench.study.biased_items.ComparedItems) -> Wo
         bool(about.get("categories_merged"))
         and "given by one group alone, a category counts as the one next to it: "
         f"{name_first(about['categories_merged'])}",
-        bool(about["items_left_out"]) and f"left out: {', '.join(about['items_left_out'])}",
+        bool(about["items_left_out"]) and f"left out: {name_first(about['items_left_out'])}",
     ]
 
 
@@ -307,5 +307,5 @@ def shifts_in_words(shifted: irtbench.study.biased_items.ShiftedItems, flagged: 
         and f"people in their place, {control.tau.size} times: mean {control.tau.mean():.2f}, largest "
         f"{control.tau.max():.2f}; an item flagged in {int((control.n_flagged > 0).sum())}; no smaller than the "
         f"systems': p {control.p:.2g}",
-        bool(shifted.left_out) and f"not in the bank and left out: {', '.join(shifted.left_out)}",
+        bool(shifted.left_out) and f"not in the bank and left out: {name_first(shifted.left_out)}",
     ]

@@ -13,6 +13,7 @@ import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command
 from irtbench.cli.options import FiguresOrAmong, Levels, Reading, chosen_scale, levels_of, numbers, refuse
 from irtbench.cli.output import Shown, Words
+from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 
 
@@ -117,7 +118,7 @@ def difficulty(
     else:
         explained = explained_responses(reading.matrix(source), source, table, how, run)
     if explained.without:
-        run.progress(f"left out, no row in {table.features.name}: {', '.join(explained.without[:5])}")
+        run.progress(f"left out, no row in {table.features.name}: {name_first(explained.without)}")
     found, test, horizons = explained.difficulty, explained.test, explained.horizons
     about, effects = explained.summary(), found.table()
     by_system = None if horizons is None else horizons.table()

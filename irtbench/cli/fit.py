@@ -298,7 +298,7 @@ def fit(
         trials = 1 if levels is not None or data.trials is None else int(data.trials.max())
         if people.ability_on is not None and covariates is not None:
             results = results.on(covariates, people.ability_on)
-    results = results.of_data(hashed(responses, table))
+    results = results.of_data(hashed(responses, table), left_out)
     if table is None and reading.holds_models(responses):
         card = (card or irtbench.DataCard()).of_models()
     found = results.found | {"items_left_out": left_out, "respondents_left_out": idle}

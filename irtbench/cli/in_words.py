@@ -45,6 +45,7 @@ def fit_in_words(
     found, items, idle = results.found, results.items, results.found["respondents_left_out"]
     own = items.drop(columns=[*items.filter(regex="^se_|^population_|^categories$|_(lower|median|upper)$"), "model"])
     carried = found.get("item_error") in ("integrate", "delta")
+    gone = [f"{item['item_id']} ({item['reason']})" for item in found["items_left_out"]]
     return [
         Shown(with_errors(own, items), rest="items.csv"),
         f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}",
@@ -61,7 +62,7 @@ def fit_in_words(
         most_trials > 1
         and f"up to {most_trials} trials of an item: k right of n, independent given ability; --trials "
         "takes one response each instead",
-        *(f"left out: item {item['item_id']} ({item['reason']})" for item in found["items_left_out"]),
+        bool(gone) and f"left out: {name_first(gone)}",
         bool(idle) and f"left out: {counted(len(idle), 'respondent')} without a response to these items",
         results.scale is not None and found["converged"] and next_command("score", run.folder / "bank.json", "NEW.csv"),
     ]

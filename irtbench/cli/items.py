@@ -451,5 +451,5 @@ def dimensions_in_words(
     if result.rotated is not None:
         yield Shown(result.rotated.by_label(), "Mean loadings, turned to the labels", "loadings.csv")
         yield f"{result.rotated.follows.mean():.0%} of the items load most on the factor of their label"
-    yield bool(left_out) and f"left out: {', '.join(f'{item} ({reason})' for item, reason in left_out.items())}"
+    yield bool(left_out) and f"left out: {name_first([f'{item} ({reason})' for item, reason in left_out.items()])}"
     yield next_one

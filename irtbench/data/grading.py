@@ -42,7 +42,7 @@ def loose_form(text: str) -> str:
     >>> loose_form(" Not  Sure")
     'not sure'
     """
-    return " ".join(text.casefold().split())
+    return " ".join(_stripped(text).casefold().split())
 
 
 def labels_by_loose_form(keys: Mapping[str, str]) -> dict[str, str]:
@@ -153,8 +153,11 @@ def _without_marks(text: str) -> str:
     return text.lstrip(_OPENING).rstrip(_CLOSING)
 
 
+# a byte order mark and spaces without width are no white space to Python
+_stripped = partial(re.compile(r"^[\s\u200b-\u200d\u2060\ufeff]+|[\s\u200b-\u200d\u2060\ufeff]+$").sub, "")
+
 _RULES: Mapping[NormalisationRule, Callable[[str], str]] = {
-    "strip": str.strip,
+    "strip": _stripped,
     "casefold": str.casefold,
     "collapse_spaces": partial(re.compile(r"\s+").sub, " "),
     "punctuation": _without_marks,
@@ -171,7 +174,7 @@ class GradingSettings(Settings):
     normalise
         Rules applied to answer and key alike, in this order, before they are compared letter by letter:
 
-        - ``strip``: spaces, tabs and line breaks at either end are removed;
+        - ``strip``: spaces (also those without width), tabs and line breaks at either end are removed;
         - ``casefold``: upper and lower case become one (also ``ß`` and ``ss``);
         - ``collapse_spaces``: any run of spaces, tabs and line breaks becomes one space;
         - ``punctuation``: quotes, brackets and spaces at either end, and sentence marks at the end, are removed

@@ -267,6 +267,17 @@ def sensible_in_file(
 
 
 def read_population(path: str | Path) -> Quadrature | None:
+    """The population that a table of items states in a file, see `stated_population`; None where it states none.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or as `stated_population`.
+    """
+    return None if recognises(look_at(Path(path))) else stated_population(read_table(path), path)
+
+
+def stated_population(table: pd.DataFrame, source: str | Path) -> Quadrature | None:
     """The population that a table of items states in ``population_mean, population_sd``; None where it states none.
 
     A Rasch model's items, and those fitted with anchors, are on a scale on which the population is not N(0, 1).
@@ -274,26 +285,22 @@ def read_population(path: str | Path) -> Quadrature | None:
     Raises
     ------
     InputError
-        If the file cannot be read, or the values are no numbers, differ from item to item, or a deviation is not
-        positive.
+        If the values are no numbers, differ from item to item, or a deviation is not positive; it names the source.
     """
-    if recognises(look_at(Path(path))):
-        return None
-    table = read_table(path)
     if not set(POPULATION) & set(table.columns):
         return None
-    demand_columns(table, list(POPULATION), path)
-    moments = {name: to_numbers(table[name], place=field_places(path, name)) for name in POPULATION}
+    demand_columns(table, list(POPULATION), source)
+    moments = {name: to_numbers(table[name], place=lambda _, of=name: f"{source}: column {of}") for name in POPULATION}
     for name, values in moments.items():
         if np.unique(values).size != 1 or not np.isfinite(values).all():
-            raise InputError(f"{path}: column {name}: expected one number, the same for every item")
+            raise InputError(f"{source}: column {name}: expected one number, the same for every item")
     mean, deviation = (float(moments[name][0]) for name in POPULATION)
     if abs(mean) > MOST_DIFFICULTY:
         most = f"at most {MOST_DIFFICULTY:g} in size"
-        raise InputError(f"{path}: column {POPULATION[0]}: expected {most} but got {mean:g}")
+        raise InputError(f"{source}: column {POPULATION[0]}: expected {most} but got {mean:g}")
     if not 1 / MOST_SLOPE <= deviation <= MOST_SLOPE:
         raise InputError(
-            f"{path}: column {POPULATION[1]}: expected a number above 0, from {1 / MOST_SLOPE:g} to {MOST_SLOPE:g}, "
+            f"{source}: column {POPULATION[1]}: expected a number above 0, from {1 / MOST_SLOPE:g} to {MOST_SLOPE:g}, "
             f"but got {deviation:g}"
         )
     return normal_population(mean, deviation)

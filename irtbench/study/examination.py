@@ -71,6 +71,7 @@ class Shape:
     has_answers: bool
     n_scales: int = 1
     some_apart: bool = False
+    unlisted: bool = False
     in_categories: bool = False
 
     @property
@@ -154,7 +155,9 @@ def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[Comm
     stop, too_few = _obstacle(shape, obstacles), ""
     of_responses = "takes graded responses; build grades answers by their key" if shape.has_answers else stop
     alone = of_responses == ""
-    if not stop and shape.n_items <= FEWEST_ITEMS:
+    if shape.unlisted:
+        too_few = "first: the table of items lacks some, or their keys"
+    elif not stop and shape.n_items <= FEWEST_ITEMS:
         too_few = f"{counted(shape.n_items, 'item')}; expected more than {FEWEST_ITEMS}"
     elif not stop and shape.n_items > shape.n_respondents:
         too_few = "item fit and local dependence say little with more items than respondents; fit them"
@@ -341,6 +344,7 @@ def examine(
     shape = Shape(
         int(frame["respondent_id"].nunique()), len(given), float(given.median()), graded=graded is not None,
         has_answers=has_answers, in_categories=are_grades,
+        unlisted=any(finding.code in ("unknown_items", "no_keys") for finding in findings),
     )  # fmt: skip
     if graded is not None:
         data = observed(graded)

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from irtbench.bank.bank import NOT_ON_A_SCALE
 from irtbench.bank.norms import MOST_NORMS, Norms
 from irtbench.bank.scale import Scale
 from irtbench.data.input_error import InputError
@@ -72,8 +73,11 @@ class FittedScale:
             self, found=self.found | {"ability_on": about}, words=[*self.words, words], ability_on=found.table()
         )
 
-    def of_data(self, data: Mapping[str, str]) -> Self:
-        """The same with a scale that says of which data it is; with none where scoring would refuse its items."""
+    def of_data(self, data: Mapping[str, str], left_out: Sequence[Mapping[str, str]] = ()) -> Self:
+        """The same with a scale that says of which data it is, and which of their items were left out.
+
+        With no scale where scoring would refuse its items.
+        """
         if self.scale is None:
             return self
         try:
@@ -82,6 +86,7 @@ class FittedScale:
             return replace(self, scale=None, words=[*self.words, f"no bank.json is written: {error}"])
         kept = ("settings", "prior", "converged", "stopped_because", "n_respondents", "doubts", "seed", "versions")
         about = {name: self.found[name] for name in kept} | {"date": datetime.now(UTC).date().isoformat()}
+        about |= {NOT_ON_A_SCALE: [*left_out]} if left_out else {}
         return replace(self, scale=replace(self.scale, provenance={"data": dict(data), **about}))
 
 

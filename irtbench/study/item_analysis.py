@@ -18,7 +18,7 @@ from irtbench.analysis.linear_logistic_test import LinearLogisticTest
 from irtbench.analysis.wrong_keys import WrongKeys, wrong_keys
 from irtbench.bank.scale import Scale
 from irtbench.building.prune_rules import without_constant
-from irtbench.data.grading import GradingSettings, as_compared, normalise_answers, normalised_keys
+from irtbench.data.grading import GradingSettings, as_compared, as_labels, normalise_answers, normalised_keys
 from irtbench.data.input_error import InputError
 from irtbench.data.items import ItemFeatures, ItemTable
 from irtbench.data.readers.records import look_at
@@ -124,10 +124,12 @@ def suspected_keys(
     answered = list(pd.unique(given["item_id"]))
     positions_of(answered, list(right), f"{file}: no key for item {{}}; expected one for every item answered")
     # any answer may be the right one here: none is too strange to be an option
-    given = given.assign(answer=normalise_answers(given["answer"], grading.normalise))
+    given = given.assign(answer=as_labels(normalise_answers(given["answer"], grading.normalise), right))
     correct = given["answer"] == given["item_id"].map(right)
     responses = ResponseMatrix.from_long(given.assign(response=correct.astype(np.float64))).answered()
     varied = without_constant(responses)
+    if not varied.n_items:
+        raise InputError("keys: no item was answered by some as its key says and by others not; expected such items")
     chosen = prior or ("hierarchical" if varied.n_items > varied.n_respondents else "weak")
     progress(f"fitting {varied.n_respondents} respondents x {varied.n_items} items")
     fitted = fit_model(varied, FitSettings(prior=chosen, standard_errors=False), seed=seed)

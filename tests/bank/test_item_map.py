@@ -71,6 +71,13 @@ def test_a_bank_and_a_table_of_items_are_read_alike(tmp_path) -> None:
     stated.to_csv(table, index=False)
     population = irtbench.read_bank(table).scales[0].population
     assert population.weights @ population.nodes == pytest.approx(0.5)
+    several = stated.assign(scale=stated["item_id"], population_mean=np.arange(len(stated)) / 2)
+    several.to_csv(tmp_path / "several.csv", index=False)
+    means = [
+        scale.population.weights @ scale.population.nodes
+        for scale in irtbench.load_bank(tmp_path / "several.csv").scales
+    ]
+    np.testing.assert_allclose(means, several["population_mean"], atol=1e-9)
     for column, value, said in (
         ("population_sd", 0.0, "above 0"), ("population_sd", "x", "expected a number"),
         ("population_mean", "", "column population_mean"), ("population_sd", [1.0, 2, 2, 2], "the same for every item"),

@@ -143,10 +143,14 @@ DISTRACTORS = ["item_id", "option", "is_key", "n", "share", "point_biserial", "f
 
 
 def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
-    """Of 300 people and 12 items of three options; the key of item q4 is wrong, that of q9 written in another way."""
+    """Of 300 people and 12 items of three options; the key of item q4 is wrong, that of q9 written in another way.
+
+    Forty people write Yes, after a byte order mark: that is no further option.
+    """
     rng, names = np.random.default_rng(2), [f"q{k}" for k in range(12)]
     right = rng.random((300, 12)) < 1 / (1 + np.exp(-(1.2 * rng.normal(size=(300, 1)) + np.linspace(-1, 1.5, 12))))
-    chosen = np.where(right, "yes", np.where(rng.random((300, 12)) < 0.6, "no", "maybe"))
+    chosen = np.where(right, "yes", np.where(rng.random((300, 12)) < 0.6, "no", "maybe")).astype("U6")
+    chosen[:40] = np.char.replace(chosen[:40], "yes", "\ufeffYes")
     wide = pd.DataFrame(chosen, [f"r{k}" for k in range(300)], names).rename_axis("respondent_id").reset_index()
     wide.melt("respondent_id", var_name="item_id", value_name="answer").to_csv(tmp_path / "answers.csv", index=False)
     keys = ["yes"] * 4 + ["no"] + ["yes"] * 4 + [" yes ", "yes", "yes"]
@@ -160,6 +164,8 @@ def test_the_wrong_key_is_put_forward(tmp_path: Path) -> None:
     options = pd.read_csv(tmp_path / "out" / "distractors.csv")
     assert list(options)[: len(DISTRACTORS)] == DISTRACTORS
     assert len(options) == 36
+    wide.assign(**dict(zip(names, keys, strict=True))).to_csv(tmp_path / "alike.csv", index=False)
+    refused("crowd keys alike.csv --items items.csv -o none", saying="keys: no item was answered", cwd=tmp_path)
 
 
 # --- raters

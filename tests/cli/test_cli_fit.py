@@ -54,9 +54,12 @@ def test_rasch_from_fit_to_score_and_diagnosis(folder: Path) -> None:
     spread = np.sqrt(scores["theta"].var() + (scores["se"] ** 2).mean())
     assert spread == pytest.approx(found["population_sd"], rel=0.03)
     assert scores["percentile"].mean() == pytest.approx(50, abs=2)
-    said = run("score rasch/bank.json responses.csv -o again.csv", cwd=folder).out
-    assert "mean and standard deviation of the crowd are 0.00 and 1." in said
-    np.testing.assert_allclose(read(folder, "again")["theta"], scores["theta"])
+    for known in ("bank.json", "items.csv"):  # which states the population, too
+        said = run(f"score rasch/{known} responses.csv -o again.csv", cwd=folder).out
+        assert "mean and standard deviation of the crowd are 0.00 and 1." in said
+        np.testing.assert_allclose(read(folder, "again")["theta"], scores["theta"])
+        run(f"form adapt rasch/{known} --replay responses.csv -o {known}.path.csv", cwd=folder)
+    pd.testing.assert_frame_equal(read(folder, "bank.json.path"), read(folder, "items.csv.path"))
     # the number right is sufficient in a Rasch model: the same ability as by the responses
     by_score = scores.groupby("n_correct")["theta"].mean()
     for given in ("bank.json", "items.csv"):
@@ -115,15 +118,21 @@ def test_fit_takes_the_prior_that_suits_and_says_why(
     items = irtbench.ItemParameters.from_difficulty([1.2] * n_items, np.linspace(-1.2, 1.2, n_items))
     table = irtbench.simulate_responses(rng.normal(size=n_respondents), items, rng=rng).to_long()
     easy = table.drop_duplicates("respondent_id").assign(item_id="easy", response=1)
-    unasked = easy[:1].assign(item_id="unasked", response=None)
-    pd.concat([table, easy, unasked]).to_csv(tmp_path / "r.csv", index=False)
+    unasked = [f"unasked{k}" for k in range(6)]
+    nobody = [easy[:1].assign(item_id=item, response=None) for item in unasked]
+    pd.concat([table, easy, *nobody]).to_csv(tmp_path / "r.csv", index=False)
     said = run("fit r.csv -o out", cwd=tmp_path).out
     found = said_of(tmp_path / "out")
     assert found["prior"].startswith(prior)
     kept = "easy" in {*read(tmp_path / "out")["item_id"]}
     assert kept == (prior == "hierarchical")  # it is one of the items which the prior is learnt from
     reasons = {one["item_id"]: one["reason"] for one in found["items_left_out"]}
-    assert reasons == {"unasked": "no_response"} | ({} if kept else {"easy": "all_correct"})
+    assert reasons == dict.fromkeys(unasked, "no_response") | ({} if kept else {"easy": "all_correct"})
+    (line,) = (line for line in said.splitlines() if line.startswith("left out: "))
+    assert line.endswith(f" and {len(reasons) - 5} more")
+    # they are no unknown items to the bank
+    scored = run("score out/bank.json r.csv -o s.csv --json", cwd=tmp_path).json
+    assert {one["item_id"]: one["reason"] for one in scored[0]["items_left_out"]} == reasons
     assert why in " ".join(said.split())
     assert ("--prior says otherwise" in said) == bool(why)
     if prior == "weak":

@@ -51,6 +51,7 @@ def test_empty_answers_are_wrong_or_missing_as_asked():
     ("rule", "same", "different"),
     [
         ("strip", (" yes\n", "yes"), ("y es", "yes")),
+        ("strip", ("\ufeffyes\u200b ", "yes"), ("y\u200des", "yes")),
         ("casefold", ("STRASSE", "straße"), ("yes.", "yes")),
         ("collapse_spaces", ("a \t b", "a b"), ("ab", "a b")),
         ("punctuation", ("“Yes. ”!", "(Yes)"), ("it's", "its")),

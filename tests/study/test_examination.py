@@ -160,6 +160,9 @@ def test_items_that_the_table_lacks_or_has_too_many_or_without_key() -> None:
     found = examine(table(answers()), items=replace(more, key=(None, *KEYS[1:], "no")))
     assert found.finding("unasked_items").examples == ("new",)  # type: ignore[union-attr]
     assert found.finding("no_keys").examples == ("item1",)  # type: ignore[union-attr]
+    for table_of_items in (lacking, replace(more, key=(None, *KEYS[1:], "no"))):  # of which no study can be built
+        (build,) = (one for one in examine(table(answers()), items=table_of_items).commands if one.command == "build")
+        assert (build.works, build.why) == (False, "first: the table of items lacks some, or their keys")
 
 
 def labelled(*labels: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
