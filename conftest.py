@@ -20,3 +20,4 @@ def _own_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         request.getfixturevalue("monkeypatch").chdir(folder)
         if request.node.name.startswith("irtbench.analysis.explained_"):
             request.getfixturevalue("few_samples_of_r2")
+            request.getfixturevalue("monkeypatch").setattr("irtbench.analysis.explained_responses.MOST_UPDATES", 8)
