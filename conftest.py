@@ -17,6 +17,10 @@ def few_samples_of_r2(monkeypatch: pytest.MonkeyPatch) -> None:
 def _own_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     if isinstance(request.node, pytest.DoctestItem):
         folder: Path = tmp_path_factory.mktemp("example")
-        request.getfixturevalue("monkeypatch").chdir(folder)
-        if request.node.name.startswith("irtbench.analysis.explained_"):
+        patch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        patch.chdir(folder)
+        if request.node.name.startswith("irtbench.analysis.explained_difficulty"):
             request.getfixturevalue("few_samples_of_r2")
+        elif request.node.name.startswith("irtbench.analysis.explained_responses"):  # they show effects to a tenth
+            patch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
+            patch.setattr("irtbench.analysis.explained_responses.MOST_UPDATES", 8)

@@ -1,6 +1,7 @@
 """Imports point left only: a test walks the syntax trees and fails on an arrow that points right."""
 
 import ast
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -32,21 +33,31 @@ def room(path: Path) -> str:
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
-@cache
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def imports(nodes: Iterable[ast.AST], loading: bool = True) -> Iterator[tuple[str, bool]]:
+    """Modules, and whether they are imported as the file loads.
 
-
-@cache
-def imported_modules(path: Path) -> list[str]:
-    names = []
-    for node in ast.walk(tree(path)):
+    That is outside functions, whichever way an `if` or a `try` goes; what is for types alone is not.
+    """
+    for node in nodes:
         if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
+            yield from ((alias.name, loading) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            names.append(node.module or "")
-    return names
+            assert node.level == 0, "relative import"
+            yield node.module or "", loading
+        else:
+            for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            later = for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+                yield from imports(getattr(node, block, []), loading and not later)
+
+
+@cache
+def imported(path: Path) -> list[tuple[str, bool]]:
+    return [*imports(ast.parse(path.read_text(encoding="utf-8")).body)]
+
+
+def imported_modules(path: Path) -> list[str]:
+    return [name for name, _ in imported(path)]
 
 
 def test_imports_point_left() -> None:
@@ -66,29 +77,11 @@ def test_torch_is_in_estimation_and_the_pyro_model_only() -> None:
             assert not heavy, f"{path} imports {heavy}"
 
 
-def imported_as_it_loads(nodes: list[ast.stmt]) -> list[str]:
-    """Modules imported outside functions, whichever way an `if` or a `try` goes; what is for types alone is not."""
-    names = []
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names.append(node.module or "")
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            continue
-        elif isinstance(node, ast.If | ast.Try | ast.With | ast.ClassDef):
-            inner = [*node.body, *getattr(node, "orelse", []), *getattr(node, "finalbody", [])]
-            names += imported_as_it_loads([*inner, *(n for h in getattr(node, "handlers", []) for n in h.body)])
-    return names
-
-
 def test_no_file_needs_an_extra_to_be_loaded() -> None:
-    assert imported_as_it_loads(ast.parse("try:\n    import sklearn.svm\nexcept ImportError:\n    pass").body) == [
-        "sklearn.svm"
-    ]
+    tried = "try:\n    import sklearn.svm\nexcept ImportError:\n    def load():\n        import dask"
+    assert [*imports(ast.parse(tried).body)] == [("sklearn.svm", True), ("dask", False)]
     for path in SOURCES:
-        named = {name.split(".")[0] for name in imported_as_it_loads(tree(path).body)}
-        assert named.isdisjoint(EXTRAS), path
+        assert {name.split(".")[0] for name, loading in imported(path) if loading}.isdisjoint(EXTRAS), path
 
 
 def test_one_look_to_the_right_is_taken_by_name() -> None:

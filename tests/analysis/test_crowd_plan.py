@@ -74,10 +74,10 @@ def test_a_plan_reaches_what_is_wanted_and_no_more() -> None:
 
 
 def test_more_items_than_can_be_inverted_are_thinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.analysis.crowd_plan.MOST_ITEMS", 80)
-    monkeypatch.setattr("irtbench.analysis.crowd_plan.THINNED_TO", 60)
+    monkeypatch.setattr("irtbench.analysis.crowd_plan.MOST_ITEMS", 40)
+    monkeypatch.setattr("irtbench.analysis.crowd_plan.THINNED_TO", 30)
     few, many = (plan_crowd(typical_items(n), PlanSettings(n_each=30, n_respondents=n * 10), rng=rng())
-                 for n in (60, 180))  # fmt: skip
+                 for n in (30, 90))  # fmt: skip
     # as many answers an item: the same standard errors
     assert few.n_by_item == many.n_by_item == 300
     assert many.summary()["se_difficulty_median"] == pytest.approx(few.summary()["se_difficulty_median"], rel=0.05)

@@ -132,7 +132,7 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
 
 def test_items_and_people_without_a_response_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such an item is a new one, which its features predict."""
-    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 6)
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 2)
     data, features, _ = study(30, 12, seed=3)
     table = pd.DataFrame(data.values, data.respondent_ids, data.item_ids)
     holes = table.assign(new=np.nan)
@@ -186,7 +186,7 @@ def graded(rng: np.random.Generator, length: np.ndarray, n: int = 400) -> pd.Dat
 
 def test_the_effect_of_a_feature_is_found_on_the_mean_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
-    length = rng.normal(size=20)
+    length = rng.normal(size=12)
     scores = graded(rng, length, 300)
     fitted = fit_categories(scores, "gpcm")
     items = fitted.items.as_items()
@@ -225,7 +225,7 @@ def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None
 
 
 @pytest.mark.parametrize(
-    ("model", "of_two", "shape", "missing"), [("pcm", "rasch", (100, 14), 0.0), ("grm", "2pl", (90, 30), 0.9)]
+    ("model", "of_two", "shape", "missing"), [("pcm", "rasch", (80, 10), 0.0), ("grm", "2pl", (60, 20), 0.85)]
 )
 def test_grades_of_two_categories_are_explained_as_right_and_wrong(
     model: Any, of_two: Any, shape: tuple[int, int], missing: float
@@ -243,8 +243,8 @@ def test_grades_of_two_categories_are_explained_as_right_and_wrong(
 
 def test_items_of_one_grade_count_and_numbers_of_grades_may_be_each_items() -> None:
     rng = np.random.default_rng(6)
-    x = rng.normal(size=14)
-    grades = graded(rng, x, 50)
+    x = rng.normal(size=10)
+    grades = graded(rng, x, 40)
     grades.iloc[:, 3] = 3.0  # all of them the highest
     features = ItemFeatures(tuple(grades.columns), ("x",), x[:, None])
     own = {item: [0, 1, 2, 3] for item in grades}

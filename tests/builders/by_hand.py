@@ -16,7 +16,7 @@ from irtbench import GroupedModel, Priors
 from irtbench.estimation.fit_categories import FittedCategories
 from irtbench.models.priors import GuessingPrior
 
-NODES = torch.linspace(-7.5, 7.5, 101, dtype=torch.float64)[:, None]
+NODES = torch.linspace(-7.5, 7.5, 61, dtype=torch.float64)[:, None]
 AXIS = torch.linspace(-6.5, 6.5, 33, dtype=torch.float64)  # of each of two abilities
 
 
@@ -50,21 +50,28 @@ def integral(counts: Tensor, log_p: Tensor, weights: Tensor) -> Tensor:
     return torch.logsumexp(torch.einsum("ijc,jcq->iq", counts, log_p) + weights.log(), dim=1)
 
 
+def total(counts: Tensor, log_p: Tensor, weights: Tensor) -> Tensor:
+    """Log-likelihood of all, those with the same responses at once."""
+    alike, n = counts.unique(dim=0, return_counts=True)
+    return n.double() @ integral(alike, log_p, weights)
+
+
 def with_testlets(kind: str, counts: Tensor, x: Tensor, testlets: Sequence[object]) -> Tensor:
     """Log-likelihood with a general ability and one of each testlet's own; items in none are with None."""
+    counts, n = counts.unique(dim=0, return_counts=True)
     weight, both = torch.softmax(-(AXIS**2) / 2, dim=0), torch.cartesian_prod(AXIS, AXIS)
     at_general = torch.zeros(len(counts), len(AXIS), dtype=torch.float64)
     for name in dict.fromkeys(testlets):
         mine = [j for j, own in enumerate(testlets) if own == name]
         within = torch.einsum("ijc,jcq->iq", counts[:, mine], log_p(kind, x[mine], both))
         at_general = at_general + torch.logsumexp(within.unflatten(1, (len(AXIS),) * 2) + weight.log(), dim=2)
-    return torch.logsumexp(at_general + weight.log(), dim=1).sum()
+    return n.double() @ torch.logsumexp(at_general + weight.log(), dim=1)
 
 
 def with_two_abilities(kind: str, counts: Tensor, x: Tensor) -> Tensor:
     """Log-likelihood with two independent abilities."""
     both, weight = torch.cartesian_prod(AXIS, AXIS), torch.softmax(-(AXIS**2) / 2, dim=0)
-    return integral(counts, log_p(kind, x, both), torch.outer(weight, weight).flatten()).sum()
+    return total(counts, log_p(kind, x, both), torch.outer(weight, weight).flatten())
 
 
 @dataclass(frozen=True)
@@ -154,9 +161,9 @@ class Read:
         """Of the groups' counts."""
         x, population = self.at(values)
         weights = torch.softmax(-(NODES[:, 0] ** 2) / 2, dim=0)
-        each = [integral(part, log_p(self.kind, x, m + s * NODES), weights)
+        each = [total(part, log_p(self.kind, x, m + s * NODES), weights)
                 for part, (m, s) in zip(parts, population, strict=True)]  # fmt: skip
-        return torch.cat(each).sum()
+        return torch.stack(each).sum()
 
     def log_prior(self, values: Tensor) -> Tensor:
         """Normal of slopes and intercepts (of a graded item the first), or of difficulties; of logits of c and u."""

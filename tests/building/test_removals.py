@@ -146,10 +146,10 @@ def test_dependent_items_are_counted_before_any_leaves() -> None:
 @pytest.mark.parametrize("guessing", [0.2, 0.0])
 def test_guessing_does_not_take_clean_items_for_flat_ones(guessing: float) -> None:
     rng = np.random.default_rng(102)
-    a, b = np.exp(rng.normal(0.1, 0.3, 22)), rng.normal(0.3, 1, 22)
-    p = guessing + (1 - guessing) / (1 + np.exp(-a * (rng.normal(size=(600, 1)) - b)))
+    a, b = np.exp(rng.normal(0.1, 0.3, 16)), rng.normal(0.3, 1, 16)
+    p = guessing + (1 - guessing) / (1 + np.exp(-a * (rng.normal(size=(500, 1)) - b)))
     values = (rng.random(p.shape) < p).astype(float)
-    values[:, 4] = rng.random(600) < 0.5  # clicks at random
+    values[:, 4] = rng.random(500) < 0.5  # clicks at random
     found = prune(values, local_dependence_alpha=None, item_fit_alpha=None, compare_factors=False)
     gone = {removal.item_id: removal.reason for removal in found.removals}
     assert gone.pop("item5") in ("low_communality", "negative_slope")

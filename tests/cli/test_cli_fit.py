@@ -13,6 +13,7 @@ import torch
 
 import irtbench
 from builders.command_line import refused, run
+from builders.few_draws import few_draws
 
 
 def read(folder: Path, name: str = "items") -> pd.DataFrame:
@@ -211,7 +212,8 @@ def test_the_bank_has_the_reference_groups_norms_and_links_with_its_errors(tmp_p
 
 @pytest.mark.slow
 def test_items_with_a_posterior_end_with_quantiles(folder: Path) -> None:
-    run("fit responses.csv --posterior normal --prior weak -o posterior", cwd=folder)
+    with few_draws(300):
+        run("fit responses.csv --posterior normal --prior weak -o posterior", cwd=folder)
     items = read(folder / "posterior")
     assert items.columns[-9:-6].tolist() == [f"discrimination_{level}" for level in ("lower", "median", "upper")]
     assert items["discrimination"].between(items["discrimination_lower"], items["discrimination_upper"]).all()

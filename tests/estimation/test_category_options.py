@@ -61,7 +61,7 @@ def test_new_items_that_outnumber_the_respondents_are_doubtful_beside_anchors_to
 def test_a_skewed_crowd_has_a_density_of_its_own() -> None:
     rng = np.random.default_rng(2)
     theta = np.where(rng.random(500) < 0.75, rng.normal(0.5, 0.5, 500), rng.normal(-1.5, 0.6, 500))
-    drawn = fit_categories(simulated(400), "grm").items.simulate(theta, rng=rng)
+    drawn = fit_categories(simulated(400, 6), "grm").items.simulate(theta, rng=rng)
     normal, own = (fit_categories(drawn, "grm", population=which) for which in ("normal", "estimated"))
     assert own.n_parameters == normal.n_parameters + 3
     assert own.bic < normal.bic

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 import irtbench
-from builders.by_hand import Read, assert_by_hand, counts_of, integral, log_p
+from builders.by_hand import Read, assert_by_hand, counts_of, log_p, total
 from builders.few_draws import few_draws
 from irtbench import SparseResponses, fit_categories
 
@@ -150,7 +150,7 @@ def of_an_estimated_population(words: dict[str, Any]) -> None:
     fit = fitted(words, population="estimated")
     read, density = Read.of(fit), fit.estimated_population
     theta, weights = (torch.from_numpy(part.copy()) for part in (density.nodes, density.weights))
-    by_hand = integral(counted(words, fit), log_p(read.kind, read.x, theta[:, None]), weights).sum()
+    by_hand = total(counted(words, fit), log_p(read.kind, read.x, theta[:, None]), weights)
     assert fit.log_likelihood == pytest.approx(float(by_hand), abs=1e-4)
     assert fit.converged
     assert np.isfinite(fit.items.covariance).all()

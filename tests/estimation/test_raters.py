@@ -234,13 +234,13 @@ def test_many_raters_are_integrated_out_and_the_spread_of_ability_is_not_too_sma
 
 
 def test_the_likelihood_of_raters_learnt_is_that_with_them_integrated_out() -> None:
-    """Three severities on a grid of their own, 9 x 9 x 9 Gauss-Hermite nodes."""
+    """Three severities on a grid of their own, 8 x 8 x 8 Gauss-Hermite nodes."""
     problem = RatingProblem(Ratings.of(simulate(np.random.default_rng(15), 80, 4, 3, 2)[0]))
     mode = find_mode(problem, learnt=True, tolerance=1e-8, max_steps=50)
     places, tau = problem.places["raters"][:, 0], mode.variances[0] ** 0.5
-    at, w = np.polynomial.hermite_e.hermegauss(9)
+    at, w = np.polynomial.hermite_e.hermegauss(8)
     each = []
-    for k in np.ndindex(9, 9, 9):
+    for k in np.ndindex(8, 8, 8):
         x, z = mode.x.copy(), at[list(k)]
         x[places] += WIDTH * z
         own = problem.evaluate(x, mode.found.mean, mode.found.deviation).log_likelihood.sum()

@@ -282,10 +282,10 @@ def test_every_small_fit_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPat
     groups = ["a", "b"] * 30
     for small in (
         fit_model,
-        fit_categories,
-        partial(fit_groups, groups=groups),
-        partial(fit_factors, n_factors=1),
-        partial(fit_bifactor, testlets=["t"] * 3 + [None], tolerance=1e-3),
+        partial(fit_categories, max_steps=2),
+        partial(fit_groups, groups=groups, max_steps=2),
+        partial(fit_factors, n_factors=1, max_steps=2),
+        partial(fit_bifactor, testlets=["t"] * 3 + [None], max_steps=2),
         partial(item_bias, focal=np.array(groups) == "b", purify=False),
         guessing_test,
     ):

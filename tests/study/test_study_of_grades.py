@@ -12,12 +12,12 @@ import irtbench
 from builders.command_line import run
 
 LEVELS = ["poor", "fair", "good", "great"]
-N, N_ITEMS, N_CLICKERS = 200, 16, 12
+N, N_ITEMS, N_CLICKERS = 160, 12, 10
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """200 people's labels on 19 items: q16 of no slope, q17 much like q00, q18 of one category; twelve clickers."""
+    """160 people's labels on 15 items: q12 of no slope, q13 much like q00, q14 of one category; ten clickers."""
     folder, rng = tmp_path_factory.mktemp("grades"), np.random.default_rng(11)
     theta, b = rng.normal(size=(N, 1, 1)), np.array([-1.2, 0.0, 1.1]) + rng.normal(0, 0.4, (N_ITEMS, 1))
     codes = (2.2 * (theta - b) + rng.logistic(size=(N, N_ITEMS, 1)) > 0).sum(axis=2)
@@ -39,12 +39,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_planted_items_leave_for_their_reason(folder: Path) -> None:
     removed = pd.read_csv(folder / "built/pruning.csv").set_index("item_id")
-    assert set(removed.index) == {"q16", "q18", *({"q00", "q17"} & set(removed.index))}
-    assert removed.loc["q16", "reason"] in ("low_communality", "negative_slope")
-    assert (removed.loc["q18", "reason"], removed.loc["q18", "note"]) == ("excluded", "all scores are good")
+    assert set(removed.index) == {"q12", "q14", *({"q00", "q13"} & set(removed.index))}
+    assert removed.loc["q12", "reason"] in ("low_communality", "negative_slope")
+    assert (removed.loc["q14", "reason"], removed.loc["q14", "note"]) == ("excluded", "all scores are good")
     dependent = removed[removed["reason"] == "local_dependence"]
     assert len(dependent) == 1
-    assert dependent["note"].iloc[0] in ("depends on q00", "depends on q17")
+    assert dependent["note"].iloc[0] in ("depends on q00", "depends on q13")
 
 
 def test_clickers_are_unlike_the_model_and_nearly_nobody_else(folder: Path) -> None:
@@ -58,7 +58,7 @@ def test_clickers_are_unlike_the_model_and_nearly_nobody_else(folder: Path) -> N
     effect = pd.read_csv(folder / "built/screening_effect.csv")
     assert [*effect["stage"]] == ["before", "after"]
     assert effect.loc[0, "n_responses"] == N * (N_ITEMS + 3)
-    kept = given.loc[people.loc[people["kept"], "respondent_id"], [f"q{j:02d}" for j in range(18)]]
+    kept = given.loc[people.loc[people["kept"], "respondent_id"], [f"q{j:02d}" for j in range(14)]]
     alone = irtbench.fit_categories(kept, "grm", prior="weak").table().set_index("item_id")  # as of fewer than 300
     items = pd.read_csv(folder / "built/items_effect.csv").set_index("item_id").loc[alone.index]
     np.testing.assert_allclose(items["discrimination_after"], alone["discrimination"], rtol=1e-3)
@@ -97,8 +97,8 @@ def test_a_table_of_grades_is_built_without_a_study_file(folder: Path, tmp_path:
     found = json.loads((tmp_path / "out/summary.json").read_text())
     removed = pd.read_csv(tmp_path / "out/pruning.csv").set_index("item_id")
     assert (found["title"], found["scales"][0]["rejected"]) == ("grades", None)
-    assert {"q16", "q18"} < set(removed.index)  # the flat one of one common slope is dependent on others
-    assert {"q00", "q17"} & set(removed.index)
+    assert {"q12", "q14"} < set(removed.index)  # the flat one of one common slope is dependent on others
+    assert {"q00", "q13"} & set(removed.index)
     assert len(removed) <= 4
     slopes = irtbench.load_bank(tmp_path / "out/bank.json", categories=True).scales[0].items.discrimination
     assert np.ptp(slopes) < 1e-9
