@@ -144,7 +144,7 @@ def prune(
     """
     responses = as_responses(responses)
     rules = with_keywords(rules or PruneRules(), keywords)
-    if responses.trials is not None or not responses.is_complete:
+    if not responses.is_complete:
         rules = rules.by_bootstrap()
     named = [*(exclusion.item_id for exclusion in rules.exclude), *rules.protect]
     positions_of(named, responses.item_ids, "pruning: {} is not among the items of the scale")
@@ -215,8 +215,11 @@ class UnderWay:
 
     def next_round(self, data: ResponseMatrix) -> PruningRound:
         """Fit the items left, diagnose, and apply the first rule that finds something."""
-        number, rules, before, progress = self.number, self.rules, self.rounds, self.progress
+        number, before, progress = self.number, self.rounds, self.progress
         fitted, data, runaway = self.fit_without_runaway(data)
+        if data.trials is not None and fitted.items.categories is None:  # and are no grades
+            self.rules = self.rules.by_bootstrap()
+        rules = self.rules
         if runaway:
             progress(f"round {number}: {describe_removals(runaway)}")
         items, population = fitted.items, fitted.quadrature

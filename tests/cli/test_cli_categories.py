@@ -328,6 +328,14 @@ def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(grade
     assert not (tmp_path / "shown/categories_13.svg").exists()
 
 
+def test_pairs_of_grades_with_gaps_are_said_to_differ_too_often(grades: Path, tmp_path: Path) -> None:
+    """By chi-square .38 of independent pairs of 250 x 6 had p < .05 where the able answer more, by the bootstrap .02."""
+    pd.read_csv(grades / "scores.csv").iloc[1:].to_csv(tmp_path / "gaps.csv", index=False)
+    for file, said in (("gaps.csv", True), (grades / "scores.csv", False)):
+        done = run(f"items diagnose {file} --items {grades}/fit/items.csv -o out --overwrite", cwd=tmp_path)
+        assert ("by chi-square, often too small" in done.out) == said
+
+
 def test_pairs_of_grades_have_a_p_by_the_bootstrap_where_it_is_asked_for(grades: Path, tmp_path: Path) -> None:
     scores = pd.read_csv(grades / "scores.csv")
     source = np.where(scores["respondent_id"].str[-1] < "5", "item01", "item08")  # half of the people repeat item01

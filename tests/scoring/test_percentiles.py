@@ -13,9 +13,19 @@ from scipy.special import ndtr, ndtri
 
 from builders.refusals import is_refused
 from builders.scales import scale_of
-from irtbench import Abilities, ItemBank, ItemParameters, Norms, Quadrature, normal_grid, with_norms
+from irtbench import (
+    Abilities,
+    ItemBank,
+    ItemParameters,
+    Norms,
+    Quadrature,
+    normal_grid,
+    score_responses,
+    simulate_responses,
+    with_norms,
+)
 from irtbench.models.quadrature import normal_population
-from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share
+from irtbench.scoring.percentiles import normal_percentile, percentiles, population_share, smooth_share
 
 ranked, smoothed = partial(percentiles, norm="empirical"), partial(percentiles, norm="smoothed")
 
@@ -192,6 +202,20 @@ def test_percentiles_rise_with_theta_from_0_to_100(sample: list[float], theta: l
 )
 def test_bad_norms_are_refused(given: tuple[Any, ...], message: str) -> None:
     is_refused(message, Norms, *(np.array(one) if isinstance(one, list) else one for one in given))
+
+
+@pytest.mark.parametrize("method", ["wle", "ml"])
+def test_norms_that_no_prior_drew_in_are_not_pulled_apart(tmp_path: Path, method: str) -> None:
+    """People of N(1, .7^2) on 25 items; taken for EAPs, 77% and less of them lay below 2."""
+    rng = np.random.default_rng(3)
+    items = ItemParameters.from_difficulty(rng.uniform(0.8, 1.8, 25), rng.normal(0, 1, 25))
+    theta = rng.normal(1, 0.7, 1000)
+    bank = ItemBank((scale_of(items),))
+    scores = score_responses(bank, simulate_responses(theta, items, rng=rng), method=method)
+    scores.to_csv(tmp_path / "people.csv", index=False)
+    norms = with_norms(bank, tmp_path / "people.csv").scales[0].norms
+    at = np.array([0.0, 1.0, 2.0])
+    np.testing.assert_allclose(smooth_share(at, norms), [(theta < x).mean() for x in at], atol=0.09)
 
 
 def test_a_norm_sample_from_a_table(tmp_path: Path) -> None:

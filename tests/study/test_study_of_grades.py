@@ -104,15 +104,28 @@ def test_a_table_of_grades_is_built_without_a_study_file(folder: Path, tmp_path:
     assert np.ptp(slopes) < 1e-9
 
 
-def study_of(folder: Path, codes: NDArray[np.generic], model: str, more: str = "") -> irtbench.Study:
-    """Of these grades by a graded model, without pruning."""
+def study_of(
+    folder: Path, codes: NDArray[np.generic], model: str, more: str = "", rules: str = 'preset = "none"'
+) -> irtbench.Study:
+    """Of these grades by a graded model, without pruning but by other rules."""
     columns = [f"q{j}" for j in range(codes.shape[1])]
     pd.DataFrame(codes, columns=columns).rename_axis("respondent_id").to_csv(folder / "grades.csv")
     (folder / "study.toml").write_text(
         f'[data]\nanswers = "grades.csv"\ncontent = "responses"\n[model]\nkind = "grm"\n{model}\n'
-        f'[scales]\nby = "none"\n{more}\n[pruning]\npreset = "none"\n'
+        f'[scales]\nby = "none"\n{more}\n[pruning]\n{rules}\n'
     )
     return irtbench.run_study(irtbench.read_study(folder / "study.toml"))
+
+
+@pytest.mark.parametrize(("wanted", "n_samples"), [("chi_square", 0), ("bootstrap", 19)])
+def test_pairs_of_grades_leave_by_the_p_asked_for(tmp_path: Path, wanted: str, n_samples: int) -> None:
+    rng = np.random.default_rng(4)
+    codes = (1.5 * rng.normal(size=(300, 1, 1)) + rng.logistic(size=(300, 5, 1)) > [-1.0, 1.0]).sum(axis=2)
+    codes[:, 1] = np.where(rng.random(300) < 0.7, codes[:, 0], codes[:, 1])
+    rules = f'order = ["local_dependence"]\nbootstrap_samples = 19\nlocal_dependence_p = "{wanted}"'
+    pruning = study_of(tmp_path, codes, "", rules=rules).scales[0].pruning
+    assert pruning.rounds[0].local_dependence.bootstrap_samples == n_samples
+    assert pruning.removals[0].item_id in ("q0", "q1")
 
 
 def categories_of(study: irtbench.Study) -> irtbench.CategoryParameters:
