@@ -179,9 +179,8 @@ def model_of(
     seed: int,
     began: float,
     anchors: KnownItems | None = None,
-    doubts: tuple[str, ...] | None = None,
 ) -> FittedModel:
-    """The model of a scale, with what speaks against taking theta for ability unless that is known (`doubts`)."""
+    """The model of a scale, with what speaks against taking theta for ability."""
     problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
     with torch.no_grad():
         items, joint = items_of(fit, responses.item_ids, settings, anchors)
@@ -193,7 +192,7 @@ def model_of(
             known = fit.errors is not None and status.converged and not status.integrates_items
             if known and isinstance(responses, ResponseMatrix):
                 intervals = likelihood_intervals(problem, items, settings, joint)
-        doubts = find_doubts(problem, found, fit.priors) if doubts is None else doubts
+        doubts = find_doubts(problem, found, fit.priors)
     posterior, moments = None, fit.moments
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items

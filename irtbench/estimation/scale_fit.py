@@ -11,7 +11,7 @@ from torch import Tensor
 
 from irtbench.data.responses import Responses
 from irtbench.data.stored_responses import StoredScores
-from irtbench.estimation.anchors import KnownItems, anchored_errors, fit_next_to_anchors
+from irtbench.estimation.anchors import KnownItems, Placed, anchored_errors, fit_next_to_anchors
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
@@ -81,32 +81,42 @@ def fit_scale(
 
     `design` is the matrix by which the items' parameters are made of fewer, see `DesignedProblem`.
     """
-    placed, priors = None, settings.priors
+    anchored, priors = None, settings.priors
     if anchors is not None:
         placed = fit_next_to_anchors(
             problem, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
             start=start, design=design, find=mode_finder(settings),
         )  # fmt: skip
-        problem, found, whole = placed.respondents, placed.found, placed.problem
-        vanishes = placed.ability_vanishes
+        problem, found, anchored = placed.respondents, placed.found, (placed, anchors)
     else:
         if design is not None:
             designed = DesignedProblem.made_of(problem, design)
             problem, start = designed, None if start is None else designed.design.free(start)
         near = rough_start(problem) if start is None else RoughStart(start)
         problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
-        found, whole = with_positive_direction(problem, found), problem
-        vanishes = ability_vanishes(problem, found.items)
+        found = with_positive_direction(problem, found)
+    return judged(problem, found, settings, priors, anchored)
+
+
+def judged(
+    problem: Problem,
+    found: Estimate,
+    settings: FitSettings,
+    priors: Priors,
+    anchored: tuple[Placed, KnownItems] | None = None,
+) -> ScaleFit:
+    """What is known of a scale with this mode: its errors, and whether it is one, next to anchors or alone."""
     status, errors = found.status, None
-    if status.converged and placed is None and priors.is_flat and more_parameters_than_patterns(problem):
+    if status.converged and anchored is None and priors.is_flat and more_parameters_than_patterns(problem):
         status = status.unless_loose([True] * problem.rows.n_items)
-    if status.converged and vanishes:
+    if status.converged and (anchored[0].ability_vanishes if anchored else ability_vanishes(problem, found.items)):
         status = replace(status, stop=Stop.NO_ABILITY)
     if settings.standard_errors and status.converged:
-        errors = errors_of(problem, found) if placed is None or anchors is None else anchored_errors(placed, anchors)
+        errors = anchored_errors(*anchored) if anchored else errors_of(problem, found)
         status = status.unless_loose(errors.loose.tolist())
-    moments = moments_by_theta(problem, found.items, errors)
-    if placed is not None:
+    moments, whole = moments_by_theta(problem, found.items, errors), problem
+    if anchored:
+        placed, whole = anchored[0], anchored[0].problem
         moments = NormalMoments(*placed.moments, *((math.nan, math.nan) if errors is None else errors.moments))
     n_parameters = int(whole.free.sum()) + found.n_density_parameters
     return ScaleFit(problem, found, priors, status, n_parameters, errors, moments)
@@ -191,8 +201,9 @@ def more_parameters_than_patterns(problem: Problem) -> bool:
     rows = problem.rows
     if rows.most_trials is not None or problem.prior.shared is not None:
         return False
-    levels = torch.full((rows.n_items,), 2) if rows.categories is None else torch.bincount(rows.categories[0]) + 1
-    return float(problem.free.sum()) > float(levels.double().prod()) - 1
+    if rows.categories is None:
+        return int(problem.free.sum()) > 2.0 ** min(rows.n_items, 1000) - 1
+    return float(problem.free.sum()) > float((torch.bincount(rows.categories[0]) + 1).double().prod()) - 1
 
 
 def errors_of(problem: Problem, found: Estimate) -> Errors:

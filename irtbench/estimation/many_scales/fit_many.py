@@ -18,7 +18,6 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
-from irtbench.estimation.doubts import unlinked
 from irtbench.estimation.fit import (
     check_estimable,
     choose_device,
@@ -34,10 +33,9 @@ from irtbench.estimation.fit_categories import (
     scores_of,
 )
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.stack_information import StackCovariances, stack_covariances
-from irtbench.estimation.many_scales.stack_mode import StackModes, find_modes, is_clearly_ability
+from irtbench.estimation.many_scales.stack_information import stack_inverses
+from irtbench.estimation.many_scales.stack_mode import find_modes
 from irtbench.estimation.many_scales.stack_problem import Stack, StackProblem, groups_of
-from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import (
     ROOM,
     is_usual_grid,
@@ -45,20 +43,14 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
-from irtbench.estimation.marginal.problem import Estimate
-from irtbench.estimation.scale_fit import (
-    ScaleFit,
-    moments_by_theta,
-    more_than_patterns,
-    with_positive_direction,
-)
+from irtbench.estimation.marginal.problem import Estimate, Problem
+from irtbench.estimation.scale_fit import judged, with_positive_direction
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
-from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import one_thread
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import Levels
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
+from irtbench.models.pyro_model.tensors import NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 logger = logging.getLogger(__name__)
@@ -354,24 +346,14 @@ def fit_group(
     with torch.no_grad():
         stack = Stack.of(scales, device)
         problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
-        first = problem.start() if start is None else started(problem, start)
+        first = problem.start() if start is None else problem.repeated(problem.from_public(start))
         modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        found = modes.converged
-        if settings.priors.is_flat and not settings.has_common_slope:
-            n_free = problem.by_scale(problem.free).flatten(1).sum(dim=1)
-            found &= ~more_than_patterns(n_free, stack.items.sum(dim=1))
-        covariance = None
-        if settings.standard_errors:
-            covariance = stack_covariances(problem, modes.items)
-            found &= covariance.definite
-        clear = is_clearly_ability(problem, modes.items, modes.counts).tolist()
-        seconds = (time.perf_counter() - began) / len(scales)
-        return [
-            model_of_scale(problem, scale, settings, modes, covariance, k, seed=seed, seconds=seconds, clear=own)
-            if is_found
-            else None
-            for k, (scale, is_found, own) in enumerate(zip(scales, found.tolist(), clear, strict=True))
-        ]
+        inverses = stack_inverses(problem, modes.items) if settings.standard_errors else [None] * len(scales)
+        seconds, fits = (time.perf_counter() - began) / len(scales), list[FittedModel | None]()
+        for k, (scale, inverse) in enumerate(zip(scales, inverses, strict=True)):
+            alone, found = problem.of_scale(k, scale, inverse), modes.estimate(k, scale.n_items, settings.tolerance)
+            fits.append(model_of_scale(alone, found, scale, settings, seed, seconds) if modes.converged[k] else None)
+        return fits
 
 
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
@@ -383,49 +365,22 @@ def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: 
     return free, fixed
 
 
-def started(problem: StackProblem, start: ItemParameters) -> ItemTensors:
-    """The same items for every scale."""
-    a, d, c = (
-        torch.tensor(part, dtype=torch.float64, device=problem.nodes.theta.device).repeat(problem.n_scales)
-        for part in (start.discrimination, start.intercept, start.guessing)
-    )
-    c = torch.where(problem.guessing_free, c, problem.prior.fixed.guessing)
-    return problem.allowed(ItemTensors(a[:, None], d, c))
-
-
 def model_of_scale(
-    problem: StackProblem,
+    problem: Problem,
+    found: Estimate,
     responses: ResponseMatrix,
     settings: FitSettings,
-    modes: StackModes,
-    covariances: StackCovariances | None,
-    k: int,
-    *,
     seed: int,
     seconds: float,
-    clear: bool,
 ) -> FittedModel | None:
-    """The model of a scale with a maximum, None where nodes are not right or theta is turned.
-
-    `clear`: whether theta is ability beyond doubt.
-    """
-    n, counts, began = responses.n_items, modes.counts, time.perf_counter() - seconds
-    own, alone = slice(k * problem.stack.width, k * problem.stack.width + n), problem.of_scale(k, responses)
-    size, change = float(modes.gradient[k]), float(modes.change[k])
-    status = Status(Stop.CONVERGED, int(modes.steps[k]), size, change, tolerance=settings.tolerance)
-    log_likelihood, r = float(counts.log_likelihoods[k]), None if counts.r is None else counts.r[own]
-    its_counts = Counts(log_likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
-    items, errors = ItemTensors.from_matrix(modes.matrix[own]), None
-    found = Estimate(items, "mode", log_likelihood, log_likelihood, status, its_counts)
+    """The model of a scale with a maximum, None where nodes are not right or theta is turned."""
+    began = time.perf_counter() - seconds
+    assert found.counts is not None
     # with guessing a single fit places nodes at a rough mode already, and these are finer
-    placed = with_adapted_nodes(alone, items, room=ROOM) if alone.guesses else alone
-    if placed is not alone or with_right_nodes(alone, items, its_counts) is not alone:
+    placed = with_adapted_nodes(problem, found.items, room=ROOM) if problem.guesses else problem
+    if placed is not problem or with_right_nodes(problem, found.items, found.counts) is not problem:
         return None
-    if with_positive_direction(alone, found) is not found:
+    if with_positive_direction(problem, found) is not found:
         return None
-    if covariances is not None:
-        errors = covariances.errors(k, n, guesses=problem.guesses, by_theta=alone.prior.by_theta)
-    moments = moments_by_theta(alone, items, errors)
-    n_free = n + 1 if alone.prior.shared is not None else int(problem.free[own].sum())
-    fit = ScaleFit(alone, found, settings.priors, status, n_free, errors, moments)
-    return model_of(fit, responses, settings, seed, began, doubts=unlinked(alone) if clear else None)
+    fit = judged(problem, found, settings, settings.priors)
+    return model_of(fit, responses, settings, seed, began) if fit.status.converged else None

@@ -17,44 +17,50 @@ respondents, as they are in the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from irtbench.estimation.many_scales.stack_problem import Chunk, StackProblem
-from irtbench.estimation.marginal.m_step import item_derivatives
 from irtbench.estimation.marginal.observed_information import (
-    Errors,
-    blocks_of,
+    complete_information,
     first_derivatives,
     invert,
-    second_derivatives,
 )
-from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
+
+
+def stack_inverses(problem: StackProblem, items: ItemTensors) -> list[tuple[Tensor, Tensor]]:
+    """What `inverse_information` has of each scale."""
+    information, present = stack_information(problem, items).flatten(3).flatten(1, 2), problem.stack.items > 0
+    estimated = problem.by_scale(problem.free[:, : information.shape[1] // present.shape[1]]).flatten(1)
+    if problem.prior.shared is not None:  # by the intercepts and the slope of all items
+        by_few = torch.eye(estimated.shape[1]).to(information)[:, 1::2].expand(len(present), -1, -1)
+        of_slope = torch.stack([problem.stack.items, torch.zeros_like(problem.stack.items)], dim=2).flatten(1)
+        by_few = torch.cat([by_few, of_slope[:, :, None]], dim=2)
+        information, estimated = by_few.mT @ information @ by_few, torch.nn.functional.pad(present, (0, 1), value=True)
+    identity = torch.eye(estimated.shape[1]).to(information)
+    inverse, loose = invert(torch.where(estimated[:, :, None] & estimated[:, None, :], information, identity))
+    each = zip(inverse, loose, estimated, strict=True)
+    return [(whole[own][:, own], undetermined[own]) for whole, undetermined, own in each]
 
 
 def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:
-    """By (a, d), or (a, d, logit c), of all items of each scale, prior included, shape (n_scales, k width, k width).
+    """By (a, d), or (a, d, logit c), of all items of each scale, prior included, shape (n_scales, width, k, width, k).
 
     What is not estimated has no meaning.
     """
-    counts, basis = problem.counts(items), problem.nodes.basis
+    basis, of_steps = problem.nodes.basis, slice(3 if problem.guesses else 2)
     if problem.guesses:
-        assert counts.r is not None
-        (first_p, base), (second_p, second_q) = first_derivatives(problem, items), second_derivatives(problem, items)
-        complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-        complete = complete - torch.einsum("jq,jqkl->jkl", counts.r, second_p)
-        complete -= torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
+        first_p, base = first_derivatives(problem, items)
         right = problem.by_scale((first_p - base).mT.contiguous())
     else:
-        complete = item_derivatives(problem, items, counts).information[:, LINEAR, LINEAR]
         base = -torch.sigmoid(items.logits(basis))[:, :, None] * basis
         right = basis.T.expand(problem.n_scales, 1, -1, -1)
+    complete = complete_information(problem, items)[:, of_steps, of_steps]
     information = -missing_information(problem, items, right, problem.by_scale(base.mT.contiguous()))
     each = torch.arange(problem.stack.width, device=information.device)
     information[:, each, :, each] += problem.by_scale(complete).transpose(0, 1)
-    return information.flatten(3, 4).flatten(1, 2)
+    return information
 
 
 def missing_information(problem: StackProblem, items: ItemTensors, right: Tensor, base: Tensor) -> Tensor:
@@ -146,69 +152,3 @@ def products(first: Tensor, others: Tensor, posterior: Tensor, of_first: Tensor,
     """The same of one item with others, shape (n_scales, k, n_others, k)."""
     both = (others * first[:, None]) @ posterior.mT
     return ((of_first[:, None] * both[:, :, None]) @ of_others.mT).transpose(1, 2)
-
-
-@dataclass(frozen=True)
-class StackCovariances:
-    """Sampling covariances of the items of each scale, NaN where the information is singular.
-
-    Parameters
-    ----------
-    items
-        Of (a, d) of all items, those of each item together, shape (n_scales, 2 width, 2 width), or where any is guessed
-        of (a, d, c), shape (n_scales, 3 width, 3 width); what fills a scale up has no meaning.
-    common_slope
-        Variance of the slope of all items, shape (n_scales,); None where each has its own.
-    definite
-        Whether the information is positive definite, shape (n_scales,).
-    """
-
-    items: Tensor
-    common_slope: Tensor | None
-    definite: Tensor
-
-    def errors(self, k: int, n_items: int, *, guesses: bool, by_theta: bool) -> Errors:
-        """The errors of one scale."""
-        number = 3 if guesses else 2
-        own = self.items[k, : number * n_items, : number * n_items].reshape(n_items, number, n_items, number)
-        last = (0, 3 - number)  # nothing is known of c but its value
-        joint = torch.nn.functional.pad(own, (*last, 0, 0, *last)).cpu().numpy()
-        if by_theta:
-            joint[:, 0] = joint[:, :, :, 0] = 0.0
-        of_slope = 0.0 if self.common_slope is None else float(self.common_slope[k].sqrt())
-        return Errors(blocks_of(joint), joint, torch.zeros(n_items, dtype=torch.bool), (0.0, of_slope))
-
-
-def stack_covariances(problem: StackProblem, items: ItemTensors) -> StackCovariances:
-    """Invert the observed information of each scale."""
-    information, width = stack_information(problem, items), problem.stack.width
-    k = information.shape[1] // width
-    scale = problem.free.to(items.matrix)
-    scale[:, GUESSING] *= items.guessing * (1 - items.guessing)  # dc = c (1 - c) dlogit
-    free, scale = (problem.by_scale(part[:, :k]).flatten(1) for part in (problem.free, scale))
-    if problem.prior.shared is None:
-        covariance, definite = inverted(information, free)
-        return StackCovariances(scale[:, :, None] * covariance * scale[:, None, :], None, definite)
-    # by the intercepts and the slope of all items
-    by_few = torch.nn.functional.pad(torch.eye(width).to(information).repeat_interleave(2, dim=0), (0, 1))
-    by_few = by_few.expand(len(information), -1, -1).clone()
-    by_few[:, ::2, :-1], by_few[:, ::2, -1] = 0.0, problem.stack.items
-    estimated = torch.nn.functional.pad(problem.stack.items > 0, (0, 1), value=True)
-    inverse, definite = inverted(by_few.mT @ information @ by_few, estimated)
-    return StackCovariances(by_few @ inverse @ by_few.mT, inverse[:, -1, -1], definite)
-
-
-def inverted(information: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse of many matrices, NaN where one is singular, and whether each is positive definite (`invert`).
-
-    Parameters
-    ----------
-    information
-        Shape (n_scales, n, n).
-    free
-        What is estimated, shape (n_scales, n); the rest has rows and columns of the identity.
-    """
-    identity = torch.eye(free.shape[1], dtype=information.dtype, device=free.device)
-    information = torch.where(free[:, :, None] & free[:, None, :], information, identity)
-    inverse, loose = invert(information)
-    return inverse, ~loose.any(dim=1)

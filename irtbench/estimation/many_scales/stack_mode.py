@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.doubts import CLEARLY, MOST_NEGATIVE
 from irtbench.estimation.many_scales.stack_problem import StackCounts, StackProblem
 from irtbench.estimation.marginal.acceleration import StepMemory
+from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.fisher_scoring import NEAREST_BOUND, SHORTENED, SLOPE_BOUND
 from irtbench.estimation.marginal.m_step import (
     ItemDerivatives,
@@ -27,7 +27,8 @@ from irtbench.estimation.marginal.m_step import (
     with_second_step,
     within_bounds,
 )
-from irtbench.estimation.marginal.observed_information import LEAST_SD
+from irtbench.estimation.marginal.problem import Estimate
+from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
@@ -153,9 +154,20 @@ class StackModes:
         """The items of all scales one after the other."""
         return ItemTensors.from_matrix(self.matrix)
 
+    def estimate(self, k: int, n_items: int, tolerance: float) -> Estimate:
+        """That of one scale, of so many items, which has converged."""
+        counts, first = self.counts, k * (len(self.matrix) // len(self.steps))
+        own, likelihood = slice(first, first + n_items), float(counts.log_likelihoods[k])
+        r = None if counts.r is None else counts.r[own]
+        its_counts = Counts(likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
+        size, change = float(self.gradient[k]), float(self.change[k])
+        status = Status(Stop.CONVERGED, int(self.steps[k]), size, change, tolerance=tolerance)
+        return Estimate(ItemTensors.from_matrix(self.matrix[own]), "mode", likelihood, likelihood, status, its_counts)
+
 
 def find_modes(problem: StackProblem, start: ItemTensors, *, tolerance: float, max_steps: int) -> StackModes:
     """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all."""
+    start = problem.prior.items_of(problem.prior.values_of(start))
     coarse_grid, device = normal_grid(len(problem.nodes.theta) // 2 + 1), problem.nodes.theta.device
     coarse = replace(NodeTensors.from_quadrature(coarse_grid, dtype=torch.float32, device=device), most_bins=MOST_BINS)
     problem = replace(problem, nodes=replace(problem.nodes, most_bins=MOST_BINS))
@@ -211,24 +223,10 @@ def climb(way: Climb, steps: Tensor, *, tolerance: float, max_steps: int) -> Sta
 
 
 def at_bound(problem: StackProblem, items: ItemTensors) -> Tensor:
-    """Whether a parameter of a scale has run away, or the one slope of all items to 0, shape (n_scales,)."""
-    steepest = problem.by_scale(items.slope[:, 0].abs()).amax(dim=1)
-    outside = steepest > SLOPE_BOUND
-    if problem.prior.shared is not None:
-        outside |= steepest <= LEAST_SD
+    """Whether a parameter of a scale has run away, shape (n_scales,)."""
+    outside = problem.by_scale(items.slope[:, 0].abs()).amax(dim=1) > SLOPE_BOUND
     if problem.guesses:
         c = items.guessing
         away = problem.guessing_free & ((c > 1 - NEAREST_BOUND) | (c < NEAREST_BOUND))
         outside |= problem.by_scale(away).any(dim=1)
     return outside
-
-
-def is_clearly_ability(problem: StackProblem, items: ItemTensors, counts: StackCounts) -> Tensor:
-    """Whether nearly all items go with theta and have slopes that say so, see `doubts.find_doubts`; (n_scales,)."""
-    stack = problem.stack
-    negative = (problem.by_scale(items.slope[:, 0]) < 0).sum(dim=1) / stack.items.sum(dim=1)
-    share = stack.n_correct / stack.n_observed.clamp(min=1)
-    expected = problem.by_scale(counts.n @ problem.nodes.theta)[:, :, 0]
-    covariance = problem.by_scale(counts.right[:, 0]) - share * expected
-    clear = covariance.sum(dim=1).abs() > CLEARLY * covariance.abs().sum(dim=1)
-    return clear & (negative <= MOST_NEGATIVE)

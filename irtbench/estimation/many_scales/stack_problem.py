@@ -16,6 +16,7 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.marginal.e_step import Counts
+from irtbench.estimation.marginal.observed_information import inverse_information
 from irtbench.estimation.marginal.problem import START_GUESSING, Problem, items_of_correlations
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.pyro_model.collapsed import CollapsedScales
@@ -194,6 +195,26 @@ class StackCounts(Counts):
 
 
 @dataclass(frozen=True)
+class ScaleProblem(Problem):
+    """The problem of one scale at its mode.
+
+    Parameters
+    ----------
+    inverse
+        What `inverse_information` has there; None where it is not wanted.
+    """
+
+    inverse: tuple[Tensor, Tensor] | None = None
+
+
+@inverse_information.register
+def known_inverse(problem: ScaleProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """That of the scale."""
+    assert problem.inverse is not None
+    return problem.inverse
+
+
+@dataclass(frozen=True)
 class StackProblem(Problem):
     """A problem of several scales, each with as many rows in what belongs to items.
 
@@ -262,12 +283,13 @@ class StackProblem(Problem):
             entries["guessing_logit"] = entries["guessing_logit"] & free[:, None]
         return replace(one, densities=densities, entries=entries, fixed=fixed, shared=shared)
 
-    def of_scale(self, k: int, responses: ResponseMatrix) -> Problem:
+    def of_scale(self, k: int, responses: ResponseMatrix, inverse: tuple[Tensor, Tensor] | None) -> ScaleProblem:
         """The problem of one scale, of these responses."""
         own = slice(k * self.stack.width, k * self.stack.width + responses.n_items)
         present = torch.ones_like(self.stack.items[k, : responses.n_items])
         prior = self.prior_of(present, self.guessing_free[own], self.prior.fixed.guessing[own])
-        return Problem(self.model, encode_responses(responses, present.device), self.nodes, prior)
+        rows = encode_responses(responses, present.device)
+        return ScaleProblem(self.model, rows, self.nodes, prior, inverse=inverse)
 
     @property
     def n_scales(self) -> int:
@@ -320,7 +342,6 @@ class StackProblem(Problem):
 
     def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> StackCounts:
         """One E step, see `e_step.posterior_sums`."""
-        assert not at_nodes
         nodes, stack, row = self.nodes, self.stack, self.stack_row(items)
         basis, n_nodes = nodes.basis.T.to(nodes.dtype), len(nodes.theta)
         tiny = -80.0 if nodes.dtype == torch.float32 else -700.0
@@ -361,8 +382,12 @@ class StackProblem(Problem):
         sums = torch.stack([by_right, stack.n_correct], dim=2).flatten(0, 1)
         return StackCounts(float(each.sum()), n, sums, None, by_scale, each)
 
+    def repeated(self, items: ItemTensors) -> ItemTensors:
+        """The same items for every scale."""
+        return ItemTensors.from_matrix(items.matrix.repeat(self.n_scales, 1))
+
     def start(self) -> ItemTensors:
-        """Starting values, see `Problem.starting_values`; of one slope for all items, their mean."""
+        """Starting values, see `Problem.starting_values`."""
         stack = self.stack
         dtype, present = torch.float32, stack.items > 0
         number = stack.n_observed.clamp(min=1)
@@ -385,12 +410,4 @@ class StackProblem(Problem):
             covariances.append(covariance)
         correlation = torch.cat(covariances).to(torch.float64) / number / deviation * present
         c = torch.where(self.guessing_free, START_GUESSING, self.prior.fixed.guessing)
-        return self.allowed(items_of_correlations(p.flatten(), correlation.flatten(), c))
-
-    def allowed(self, items: ItemTensors) -> ItemTensors:
-        """The nearest items that shared parameters allow."""
-        shared = self.prior.shared
-        if shared is None:
-            return items
-        linear = torch.where(shared.own, items.linear, shared.at(shared.nearest(items.linear)))
-        return ItemTensors(linear[:, :-1], linear[:, -1], items.guessing)
+        return items_of_correlations(p.flatten(), correlation.flatten(), c)

@@ -99,6 +99,16 @@ def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
     return (torch.block_diag(*complete) - missing)[chosen][:, chosen]
 
 
+@singledispatch
+def inverse_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """Inverse of the observed information by what is estimated (`Problem.by_estimated`), and what is loose."""
+    information = observed_information(problem, items)
+    if problem.prior.shared is not None:
+        determined = problem.by_estimated[problem.free.flatten()]
+        information = determined.T @ information @ determined
+    return invert(information)
+
+
 def own_information(problem: Problem, items: ItemTensors) -> Tensor:
     """The diagonal blocks of `observed_information`, with the identity's row and column for what is fixed.
 
@@ -122,7 +132,8 @@ def joint_sampling_covariance(problem: Problem, items: ItemTensors) -> tuple[NDA
     """
     whole, loose = joint_parameter_covariance(problem, items)
     scale = natural_by_steps(problem, items)
-    return torch.einsum("jab,jbkc,kdc->jakd", scale, whole, scale).cpu().numpy(), loose
+    moved = (scale @ whole.flatten(2)).unflatten(2, whole.shape[2:]).flatten(0, 1)
+    return (moved.transpose(0, 1) @ scale.mT).transpose(0, 1).unflatten(0, (len(scale), -1)).cpu().numpy(), loose
 
 
 def blocks_of(joint: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -161,7 +172,7 @@ def joint_parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Te
     """
     free = problem.free
     n_items, width = free.shape
-    inverse, loose = invert(observed_information(problem, items))
+    inverse, loose = inverse_information(problem, items)
     full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
     chosen = torch.nonzero(free.reshape(-1))[:, 0]
     full[chosen[:, None], chosen[None, :]] = inverse
@@ -283,10 +294,9 @@ def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
         with_slope, loose = shared_solver(problem, derivatives).covariance(derivatives.missing)
         each, of_slope = with_slope[:, :3, :3].cpu().numpy(), with_slope[0, 3, 3]
     else:
-        free, by_estimated = problem.free, problem.by_estimated
-        determined = by_estimated[free.flatten()]
-        inverse, undetermined = invert(determined.T @ observed_information(problem, items) @ determined)
-        moved = natural_by_steps(problem, items) @ by_estimated.view(*free.shape, -1)
+        free = problem.free
+        inverse, undetermined = inverse_information(problem, items)
+        moved = natural_by_steps(problem, items) @ problem.by_estimated.view(*free.shape, -1)
         loose = (moved[:, :, undetermined] != 0).flatten(1).any(dim=1)
         whole = moved.flatten(0, 1) @ inverse @ moved.flatten(0, 1).T
         joint = whole.view(*free.shape, *free.shape).cpu().numpy()
