@@ -382,8 +382,7 @@ def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
     members = [part.rows.asked[:, item].cpu().numpy() > 0 for part in linked.groups]
     outcomes = linked.compared.outcomes(item)
-    focal = linked.focal
-    counts = np.concatenate([outcomes[part] for part in (~focal, focal)])
+    counts = np.concatenate([outcomes[part] for part in (~linked.focal, linked.focal)])
     theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
     group = np.repeat([0.0, 1.0], [len(part.rows) for part in linked.groups])
     answered = np.concatenate(members)

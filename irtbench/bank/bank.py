@@ -368,7 +368,6 @@ def scales_of_items(
 
 NUMBERS = ("theta", "se", "weight")
 OWN = ("respondent_id", "role", "scale", *NUMBERS)
-NO_PRIOR = ("ml", "wle")
 #: What scores.csv says of a respondent's test, and is no property of people by which they could be grouped.
 OF_SCORES = frozenset(
     ("n_items", "n_correct", "n_trials", "accuracy", "theta_lower", "theta_upper", "person_fit", "method", "flags")
@@ -430,7 +429,7 @@ def _norms(rows: pd.DataFrame, path: str | Path, scale: str) -> Norms:
     }
     weights, error = (rows[name].to_numpy() if name in rows else None for name in ("weight", "se"))
     if error is not None and "method" in rows:
-        error = np.where(rows["method"].isin(NO_PRIOR), 0.0, error)  # no prior drew them in: they count as they are
+        error = np.where(rows["method"].isin(["ml", "wle"]), 0.0, error)  # no prior drew these in: as they are
     return Norms(rows["theta"].to_numpy(), weights, error, groups)
 
 

@@ -369,9 +369,8 @@ def dependent_items(pairs: LocalDependence, removable: Removable) -> list[Remova
     rules = removable.rules
     if rules.local_dependence_alpha is None:
         return []
-    by_bootstrap = rules.local_dependence_p == "bootstrap"
-    p = pairs.p_bootstrap if by_bootstrap else pairs.p
-    p_adjusted = pairs.p_bootstrap_adjusted if by_bootstrap else pairs.p_adjusted
+    by_bootstrap, by_chi_square = (pairs.p_bootstrap, pairs.p_bootstrap_adjusted), (pairs.p, pairs.p_adjusted)
+    p, p_adjusted = by_bootstrap if rules.local_dependence_p == "bootstrap" else by_chi_square
     if p is None or p_adjusted is None:
         raise ValueError("the bootstrap of local dependence was not done")
     place = {item: k for k, item in enumerate(dict.fromkeys((*pairs.item_1, *pairs.item_2)))}

@@ -144,8 +144,6 @@ def prune(
     """
     responses = as_responses(responses)
     rules = with_keywords(rules or PruneRules(), keywords)
-    if not responses.is_complete:
-        rules = rules.by_bootstrap()
     named = [*(exclusion.item_id for exclusion in rules.exclude), *rules.protect]
     positions_of(named, responses.item_ids, "pruning: {} is not among the items of the scale")
     going = UnderWay(responses, rules, fit or fit_model, refit, refit_many, groups or {}, seed, progress)
@@ -217,8 +215,8 @@ class UnderWay:
         """Fit the items left, diagnose, and apply the first rule that finds something."""
         number, before, progress = self.number, self.rounds, self.progress
         fitted, data, runaway = self.fit_without_runaway(data)
-        if data.trials is not None and fitted.items.categories is None:  # and are no grades
-            self.rules = self.rules.by_bootstrap()
+        if not self.responses.is_complete or (data.trials is not None and fitted.items.categories is None):
+            self.rules = self.rules.by_bootstrap()  # chi-square gives no p of k of n trials
         rules = self.rules
         if runaway:
             progress(f"round {number}: {describe_removals(runaway)}")

@@ -311,9 +311,12 @@ def diagnosis_in_words(
     title = "Item fit; s_x2 holds the score statistic" if found.by_scores else "Item fit"
     yield from worst_items(found.tables["item_fit.csv"], "p", title, run.folder)
     samples = found.pairs.bootstrap_samples
-    yield samples > 0 and f"p_bootstrap of local dependence rests on {samples} samples"
-    if samples == 0 and not found.data.is_complete and np.isfinite(found.pairs.p).any():
-        yield "p of local dependence is by chi-square, often too small where responses are missing: see --bootstrap"
+    caution = (
+        not found.data.is_complete
+        and bool(np.isfinite(found.pairs.p).any())
+        and "p of pairs is by chi-square, often too small where responses are missing: see --bootstrap"
+    )
+    yield f"p_bootstrap of local dependence rests on {samples} samples" if samples else caution
     pairs = found.tables["local_dependence.csv"].sort_values("x2", ascending=False).head(10)
     yield Shown(pairs, "Local dependence: the ten largest X2", "local_dependence.csv")
     for what, reason in found.reasons.items():

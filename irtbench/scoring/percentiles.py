@@ -182,12 +182,10 @@ def _posteriors(norms: Norms, mean: float, deviation: float) -> tuple[Array, Arr
 
 def smooth_share(theta: Array, norms: Norms, population: Quadrature | None = None) -> Array:
     """Share of the smoothed norm sample below each ability, from 0 to 1, shape of ``theta``."""
-    weights = np.ones(norms.n) if norms.weights is None else norms.weights
-    weights = weights / weights.sum()
     prior = (0.0, 1.0) if population is None else (population.mean, population.deviation)
     flat, (mean, deviation) = np.ravel(theta), _posteriors(norms, *prior)
     parts = np.array_split(flat, max(1, -(-flat.size * norms.n // CELLS)))
-    found = [ndtr((part[:, None] - mean) / deviation) @ weights for part in parts]
+    found = [np.average(ndtr((part[:, None] - mean) / deviation), 1, norms.weights) for part in parts]
     return np.concatenate(found).reshape(np.shape(theta))
 
 

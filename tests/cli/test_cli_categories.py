@@ -329,7 +329,7 @@ def test_categories_in_disorder_and_grades_that_nobody_was_given_are_named(grade
 
 
 def test_pairs_of_grades_with_gaps_are_said_to_differ_too_often(grades: Path, tmp_path: Path) -> None:
-    """By chi-square .38 of independent pairs of 250 x 6 had p < .05 where the able answer more, by the bootstrap .02."""
+    """By chi-square .38 of clean pairs of 250 x 6 had p < .05 where the able answer more, by the bootstrap .02."""
     pd.read_csv(grades / "scores.csv").iloc[1:].to_csv(tmp_path / "gaps.csv", index=False)
     for file, said in (("gaps.csv", True), (grades / "scores.csv", False)):
         done = run(f"items diagnose {file} --items {grades}/fit/items.csv -o out --overwrite", cwd=tmp_path)
