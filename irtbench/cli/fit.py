@@ -211,11 +211,10 @@ class Kept:
 
 def covariates_of(file: Path, data: Any) -> pd.DataFrame:
     """What a file says of the respondents; what says nothing of them is refused before they are fitted."""
-    if not isinstance(data, irtbench.ResponseMatrix | pd.DataFrame):
+    if not isinstance(data, irtbench.ResponseMatrix | irtbench.models.coded_scores.CodedScores):
         raise irtbench.InputError(irtbench.study.fitted_scale.ONE_IN_MEMORY)
     covariates = irtbench.analysis.latent_regression.read_covariates(file)
-    respondents = data.index if isinstance(data, pd.DataFrame) else data.respondent_ids
-    irtbench.analysis.latent_regression.design_of(covariates, tuple(map(str, respondents)))
+    irtbench.analysis.latent_regression.design_of(covariates, data.respondent_ids)
     return covariates
 
 
@@ -295,7 +294,7 @@ def fit(
         kind, why = kind.with_prior_for(data)
         run.progress(f"fitting {kind.in_words(data)}")
         results = kind.fit(data, file=file, progress=run.progress, ranks=ranks)
-        trials = 1 if levels is not None or data.trials is None else int(data.trials.max())
+        trials = 1 if data.trials is None else int(data.trials.max())
         if people.ability_on is not None and covariates is not None:
             results = results.on(covariates, people.ability_on)
     results = results.of_data(hashed(responses, table), left_out)
@@ -346,6 +345,7 @@ class Asked:
             }
         )  # fmt: skip
         common = {"groups": people.groups, "reference": people.reference, "seed": seed}
+        common |= {name: self.settings.keywords[name] for name in OF_SEVERAL}
         make = self.in_categories if which.in_categories else self.right_or_wrong
         return make(responses, reading, common)
 

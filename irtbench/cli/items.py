@@ -435,10 +435,8 @@ def varied(
         if lacking := sorted(set(item_ids or ()) - set(scores.columns)):
             raise irtbench.InputError(f"{file}: no responses to item {name_first(lacking)}")
         scores = scores if item_ids is None else scores[list(item_ids)]
-        scores, left_out, _ = irtbench.study.fitted_scale.InCategories(
-            model=model, models="grm", levels=labels
-        ).estimable(scores, file)
-        data = irtbench.models.coded_scores.CodedScores.of(scores, levels=labels or None)
+        kind = irtbench.study.fitted_scale.InCategories(model=model, models="grm", levels=labels)
+        data, left_out, _ = kind.estimable(scores, file)
     return data, {one["item_id"]: one["reason"] for one in left_out}
 
 

@@ -19,7 +19,6 @@ from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS, items_of
 from irtbench.data.readers.long_table import COUNTS, LongTable, long_columns
 from irtbench.data.responses import ResponseMatrix, Responses, name_first, numbered
 from irtbench.data.sparse_responses import responses_from_long
-from irtbench.data.stored_responses import StoredScores
 
 #: Graded responses in any form that `as_responses` takes.
 ResponsesLike = ResponseMatrix | LongTable | pd.DataFrame | ArrayLike
@@ -69,7 +68,8 @@ def as_responses(
     if isinstance(given, ResponseMatrix):
         return given
     if isinstance(given, Responses):
-        what = "responses on disk" if given.on_disk else "a list of sparse responses"
+        in_memory = "scores in categories" if given.in_categories else "a list of sparse responses"
+        what = "responses on disk" if given.on_disk else in_memory
         raise InputError(f"{name}: expected a matrix but got {what}; its to_matrix() makes one")
     if (table := _long_table(given, name)) is not None:
         return ResponseMatrix.from_long(table)
@@ -83,7 +83,7 @@ def as_responses(
 
 def as_any_responses(given: ResponsesLike | Responses) -> Responses:
     """The same where sparse or stored responses serve as well; a large and nearly empty long table becomes sparse."""
-    if isinstance(given, StoredScores):
+    if isinstance(given, Responses) and given.in_categories:
         raise InputError("responses: scores in categories, not right or wrong; expected fit_categories, or responses")
     if isinstance(given, Responses):
         return given

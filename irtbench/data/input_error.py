@@ -23,11 +23,11 @@ class InputError(ValueError):
         super().__init__(without_credentials(message))
 
 
-def refuse_any(reasons: Iterable[tuple[bool, str]]) -> None:
+def refuse_any(reasons: Iterable[tuple[object, str]], error: type[InputError] = InputError) -> None:
     """Refuse for the first of these reasons that holds."""
     for holds, why in reasons:
         if holds:
-            raise InputError(why)
+            raise error(why)
 
 
 def demand_choice(what: str, value: object, choices: Any) -> None:

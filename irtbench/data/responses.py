@@ -118,6 +118,8 @@ class Responses(Shown):
 
     #: Whether few of them are in memory at once.
     on_disk: ClassVar[bool] = False
+    #: Whether they are not right or wrong but categories of each item, of which their parts are k right of m.
+    in_categories: ClassVar[bool] = False
     #: Respondents who are worked on together where it is all the same; None for all.
     at_once: ClassVar[int | None] = None
 
@@ -127,6 +129,10 @@ class Responses(Shown):
         def respondent_ids(self) -> tuple[str, ...]: ...  # noqa: D102
         @property
         def item_ids(self) -> tuple[str, ...]: ...  # noqa: D102
+        @property
+        def categories(self) -> tuple[tuple[Any, ...], ...]: ...  # noqa: D102
+        @property
+        def levels(self) -> tuple[Any, ...]: ...  # noqa: D102
         @property
         def correct(self) -> NDArray[Any]: ...  # noqa: D102
         @property
@@ -239,8 +245,9 @@ class Responses(Shown):
         if n == 0:
             return f"{size}, none observed"
         several = f" with {n / self.n_pairs:.3g} trials" if n > self.n_pairs else ""
-        right = self.n_correct_by_item.sum() / n
-        return f"{size}, {self.n_pairs / n_cells:.0%} observed{several}, {right:.0%} correct"
+        levels = counted(len(self.levels), "level") if self.in_categories else ""
+        last = levels or f"{self.n_correct_by_item.sum() / n:.0%} correct"
+        return f"{size}, {self.n_pairs / n_cells:.0%} observed{several}, {last}"
 
 
 def resolve_duplicates(table: pd.DataFrame, *, duplicates: Duplicates = "error") -> pd.DataFrame:
@@ -397,6 +404,11 @@ class ResponseMatrix(Responses):
     def is_complete(self) -> bool:
         """Whether no response is missing."""
         return not bool((self.coded_responses == MISSING).any())
+
+    @property
+    def categories(self) -> tuple[tuple[Any, ...], ...]:
+        """What the codes 0, 1, ... of each item mean."""
+        return ((0, 1),) * self.n_items
 
     @property
     def n_pairs(self) -> int:

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import MISSING, ResponseMatrix, Responses, hash_of, positions_of
-from irtbench.data.shown import counted
 
 
 class NameFile:
@@ -284,6 +283,8 @@ class StoredScores(StoredResponses):
     n_by_level: NDArray[np.int64]
     given: NDArray[np.bool_]
 
+    in_categories: ClassVar[bool] = True
+
     @classmethod
     def of(cls, stored: StoredResponses, levels: Sequence[Any]) -> StoredScores:
         """Those of a folder, counted in one pass; an item's categories are the levels that it was given."""
@@ -325,10 +326,6 @@ class StoredScores(StoredResponses):
         return pd.DataFrame(
             {"item_id": names[item], "level": scores[level], "n": self.n_by_level[item, level]}
         ).infer_objects()
-
-    def in_short(self) -> str:
-        """Size, share observed and number of levels."""
-        return ", ".join([*super().in_short().split(", ")[:-1], counted(len(self.levels), "level")])
 
 
 def count_levels(stored: StoredResponses, n_levels: int) -> NDArray[np.int64]:

@@ -182,8 +182,7 @@ def polychoric(responses: ArrayLike | pd.DataFrame | CodedScores, *, levels: Lev
     >>> irtbench.diagnostics.polychoric(np.digitize(normal, [-1, 0, 0.7]))
     <Tetrachoric: 4 items, correlations 0.53 to 0.65>
     """
-    scores = responses if isinstance(responses, CodedScores) else CodedScores.of(responses, levels=levels)
-    scores = scores.wide()
+    scores = CodedScores.of(responses, levels=levels).wide()
     for item, column in zip(scores.item_ids, scores.codes.T, strict=True):
         if len(np.unique(column[column != MISSING])) < 2:
             raise InputError(f"polychoric correlations: item {item} has no two categories; leave it out")

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import unlinked
@@ -174,7 +174,7 @@ class BifactorModel(SeveralAbilities):
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""
         own = {
-            "n_responses": None if self.n_by_item is None else int(self.n_by_item.sum()),
+            "n_responses": int(self.n_by_item.sum()),
             "n_testlets": self.n_testlets,
             "testlets": self.testlet_table(),
             "equal_specific_slopes": list(self.alike),
@@ -311,21 +311,19 @@ def groups_of_items(item_ids: Sequence[str], given: GroupsGiven) -> tuple[tuple[
             raise InputError(f"testlets: {len(names)} names for {len(item_ids)} items; expected one for each, or None")
     single = tuple(item for item, name in zip(item_ids, names, strict=True) if name and names.count(name) == 1)
     kept = tuple(name if name and names.count(name) > 1 else None for name in names)
-    if not any(kept):
-        raise InputError(
-            f"testlets: no two items are of one testlet ({name_first(item_ids)}); expected a testlet of two or more"
-        )
-    if len(set(kept)) == 1:
-        raise InputError(
-            f"testlets: all items are of one testlet, {kept[0]}; expected several testlets or items in none, for "
-            "otherwise its ability cannot be distinguished from the general one"
-        )
+    refuse_any((
+        (not any(kept),
+         f"testlets: no two items are of one testlet ({name_first(item_ids)}); expected a testlet of two or more"),
+        (len(set(kept)) == 1,
+         f"testlets: all items are of one testlet, {kept[0]}; expected several testlets or items in none, for "
+         "otherwise its ability cannot be distinguished from the general one"),
+    ))  # fmt: skip
     return kept, single
 
 
 def never_together(answers: Answers, testlets: Sequence[str | None]) -> tuple[str, ...]:
     """What is doubtful of testlets of which nobody answered two items."""
-    given, of_item = answers.matrix.observed, np.array(testlets, dtype=object)
+    given, of_item = answers.given.to_matrix().observed, np.array(testlets, dtype=object)
     names = [name for name in dict.fromkeys(testlets) if name and given[:, of_item == name].sum(axis=1).max() < 2]
     if not names:
         return ()
@@ -379,4 +377,4 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesOrScores, *, devi
         grid = grid_for(problem.scale, items, problem.testlets, room=ROOM)
         found = replace(problem, nodes=grid).posteriors(items)
         mean, deviation = moments((part.general for part in found), grid.general)
-    return scores_table(answers.matrix, {"theta": mean, "se": deviation})
+    return scores_table(answers.given.to_matrix(), {"theta": mean, "se": deviation})

@@ -18,9 +18,8 @@ from irtbench.data.shown import counted
 from irtbench.estimation.doubts import outnumbered
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fit_categories import fit_categories
-from irtbench.estimation.fitted import software_versions
+from irtbench.estimation.fitted import FittedItems, software_versions
 from irtbench.estimation.settings import Device
-from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import MOST_CATEGORIES
 from irtbench.models.item_models.beta_binomial import BetaBinomial
@@ -35,8 +34,8 @@ NODES = normal_grid(121, bound=8.0)
 NONE = 1e-5  # dispersion below which trials are as good as independent
 
 
-@dataclass(frozen=True, eq=False)
-class FittedTrials(InformationCriteria):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedTrials(FittedItems):
     """A 2PL of k right of n trials with beta-binomial dispersion.
 
     Parameters
@@ -60,11 +59,7 @@ class FittedTrials(InformationCriteria):
     parameters: NDArray[np.float64]
     covariance: NDArray[np.float64] | None
     by: Dispersion
-    log_likelihood: float
     log_likelihood_binomial: float
-    n_respondents: int
-    status: Status
-    doubts: tuple[str, ...] = ()
 
     @property
     def n_dispersions(self) -> int:
@@ -198,9 +193,11 @@ def fit_trials(
     binomial = fit_model(data, device=device, seed=seed)
     plain, likelihood = binomial.items, binomial.log_likelihood + binomial.log_binomial_coefficients
     none = FittedTrials(
-        data.item_ids, np.stack([plain.discrimination, plain.intercept, np.zeros(data.n_items)], axis=1),
-        plain.covariance, dispersion, likelihood, likelihood, data.n_respondents, binomial.status,
-        outnumbered(data.n_items, data.n_respondents),
+        item_ids=data.item_ids,
+        parameters=np.stack([plain.discrimination, plain.intercept, np.zeros(data.n_items)], axis=1),
+        covariance=plain.covariance, by=dispersion, log_likelihood=likelihood, log_likelihood_binomial=likelihood,
+        n_respondents=data.n_respondents, n_by_item=data.n_by_item, nodes=binomial.nodes, status=binomial.status,
+        doubts=outnumbered(data.n_items, data.n_respondents), seed=seed,
     )  # fmt: skip
     if dispersion == "scale" and scatters_less(none, data):
         return none

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.data.given import as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, share_correct
 from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredScores
@@ -24,6 +24,7 @@ from irtbench.estimation.doubts import not_identified, outnumbered, unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, choose_precision
 from irtbench.estimation.fit_categories import Models
+from irtbench.estimation.fitted import FittedItems
 from irtbench.estimation.marginal.fisher_scoring import find_mode_on_right_nodes
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.nodes import (
@@ -43,7 +44,7 @@ from irtbench.estimation.several_abilities.abilities_mode import (
 from irtbench.estimation.several_abilities.answers import RIGHT_OR_WRONG, Answers, ResponsesOrScores, coded
 from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, Factors, factor_problem
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
-from irtbench.estimation.status import InformationCriteria, Status
+from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import CodedScores, Levels
@@ -56,7 +57,7 @@ ONE_ABILITY_TOLERANCE = 1e-5  # of `fit_model`
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class SeveralAbilities(InformationCriteria, ABC):
+class SeveralAbilities(FittedItems, ABC):
     """Items with slopes on several independent standard normal abilities.
 
     Parameters
@@ -84,7 +85,7 @@ class SeveralAbilities(InformationCriteria, ABC):
     integration_error
         Of the log-likelihood, a response, against other nodes; NaN if not known.
     n_by_item, n_correct_by_item
-        Observed and correct responses to each item, shape (n_items,); None if not known, or of categories.
+        Observed and correct responses to each item, shape (n_items,); the latter None of categories.
     log_binomial_coefficients
         What to add to the log-likelihood for that of the numbers right of several trials; 0 without trials.
     one_slope, rating_scale
@@ -102,20 +103,14 @@ class SeveralAbilities(InformationCriteria, ABC):
     categories: tuple[tuple[Any, ...], ...]
     slopes: NDArray[np.float64]
     intercepts: NDArray[np.float64]
-    log_likelihood: float
-    n_respondents: int
-    status: Status
     covariance: NDArray[np.float64] | None = None
-    nodes: str = ""
     integration_error: float = math.nan
-    n_by_item: NDArray[np.int64] | None = None
     n_correct_by_item: NDArray[np.int64] | None = None
     log_binomial_coefficients: float = 0.0
     one_slope: bool = False
     rating_scale: bool = False
     priors: Priors = FLAT
     n_shared: int = 0
-    doubts: tuple[str, ...] = ()
 
     @property
     def intercept(self) -> NDArray[np.float64]:
@@ -244,9 +239,8 @@ class SeveralAbilities(InformationCriteria, ABC):
     def item_columns(self, model: str) -> dict[str, Any]:
         """The columns of items.csv that all models have; `model` is that of right and wrong."""
         table, n, n_correct = self._parameters, self.n_by_item, self.n_correct_by_item
-        n_responses = {"n_responses": np.nan if n is None else n}
         if not self.right_or_wrong:
-            return {str(name): table[name] for name in table} | n_responses
+            return {str(name): table[name] for name in table} | {"n_responses": n}
         errors = self.standard_errors()
         return {
             "item_id": self.item_ids,
@@ -256,8 +250,8 @@ class SeveralAbilities(InformationCriteria, ABC):
             "guessing": 0.0,
             "intercept": self.intercept,
             **{f"se_{name}": errors[name] for name in ("discrimination", "difficulty", "guessing", "intercept")},
-            **n_responses,
-            "proportion_correct": np.nan if n is None or n_correct is None else share_correct(n_correct, n),
+            "n_responses": n,
+            "proportion_correct": np.nan if n_correct is None else share_correct(n_correct, n),
         }
 
 
@@ -439,8 +433,14 @@ def fit_factors(
     n_items = answers.given.n_items
     zero_loadings = checked_pattern(n_items, n_factors, zero_loadings)
     blocks = independent_blocks(n_items, n_factors, zero_loadings)
-    if answers.one_slope:
-        check_one_slope(answers, n_factors, zero_loadings, len(blocks))
+    turns = answers.one_slope and n_factors > 1 and (zero_loadings is None or number_of_turns(~zero_loadings))
+    refuse_any((
+        (turns,
+         "factors: items of one slope on each ability go with a pattern of zero loadings, without which no ability "
+         "is distinguished from another; expected one whose axes do not turn"),
+        (answers.rating_scale and len(blocks) > 1,
+         "factors: rsm has the same steps on all abilities, which are items' own here; expected pcm"),
+    ))  # fmt: skip
     where, precision, found, n_shared, doubts = choose_device(device), choose_precision(dtype), [], 0, dict[str, None]()
     with fenced(seed), torch.no_grad():
         for block in blocks:
@@ -490,17 +490,6 @@ def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, st
     return AbilitiesMode(mode, describe_nodes(on_line.nodes), error)
 
 
-def check_one_slope(answers: Answers, n_factors: int, zero_loadings: NDArray[np.bool_] | None, n_blocks: int) -> None:
-    """Refuse items of one slope on each ability where a pattern does not distinguish these."""
-    if n_factors > 1 and (zero_loadings is None or number_of_turns(~zero_loadings)):
-        raise InputError(
-            "factors: items of one slope on each ability go with a pattern of zero loadings, without which no ability "
-            "is distinguished from another; expected one whose axes do not turn"
-        )
-    if answers.rating_scale and n_blocks > 1:
-        raise InputError("factors: rsm has the same steps on all abilities, which are items' own here; expected pcm")
-
-
 def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
     """Refuse a pattern that fits no model, see `fit_factors`; None for one without zeros."""
     if not 1 <= n_factors < n_items:
@@ -508,12 +497,12 @@ def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool
     if zero_loadings is None:
         return None
     zero_loadings = np.asarray(zero_loadings, dtype=np.bool_)
-    if zero_loadings.shape != (n_items, n_factors):
-        raise InputError(f"factors: zero_loadings has shape {zero_loadings.shape}; expected {(n_items, n_factors)}")
-    if zero_loadings.all(axis=1).any():
-        raise InputError("factors: zero_loadings leaves an item without any slope")
-    if zero_loadings.all(axis=0).any():
-        raise InputError("factors: zero_loadings leaves an ability without any item")
+    refuse_any((
+        (zero_loadings.shape != (n_items, n_factors),
+         f"factors: zero_loadings has shape {zero_loadings.shape}; expected {(n_items, n_factors)}"),
+        (zero_loadings.all(axis=-1).any(), "factors: zero_loadings leaves an item without any slope"),
+        (zero_loadings.all(axis=0).any(), "factors: zero_loadings leaves an ability without any item"),
+    ))  # fmt: skip
     return zero_loadings if zero_loadings.any() else None
 
 
@@ -611,7 +600,7 @@ def factor_scores(
     abilities: dict[str, NDArray[np.float64]] = {}
     for k in range(fitted.n_factors):
         abilities |= {f"theta_{k + 1}": mean[:, k], f"se_{k + 1}": deviation[:, k]}
-    return scores_table(answers.matrix, abilities)
+    return scores_table(answers.given.to_matrix(), abilities)
 
 
 def scores_table(data: ResponseMatrix, abilities: Mapping[str, NDArray[np.float64]]) -> pd.DataFrame:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_any_responses
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.estimation.anchors import (
@@ -48,7 +48,7 @@ from irtbench.estimation.settings import (
 from irtbench.estimation.threads import threads_for
 from irtbench.estimation.variational.item_posterior import ItemPosterior, fit_posterior
 from irtbench.models.item_models.logistic import Logistic
-from irtbench.models.item_parameters import ItemKind, ItemParameters, JointError
+from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
@@ -134,40 +134,26 @@ def fit_model(
     >>> {name: round(value, 2) for name, value in rasch.population.items()}
     {'mean': 0.0, 'sd': 1.52, 'se_mean': 0.0, 'se_sd': 0.13}
     """
-    responses = as_any_responses(responses)
+    began, responses = time.perf_counter(), as_any_responses(responses)
     settings = fit_settings(settings, keywords)
     known = None if anchors is None else anchors_among(responses.item_ids, anchors, settings)
     if responses.on_disk:
         demand_streamed(settings)
     elif ranks is not None:
         raise InputError("fit: several processes fit responses on disk; expected those of encode_table")
-    bounded = [item for item in settings.prior_items if settings.bounds(item)]
     check_estimable(
-        responses, settings.priors, () if known is None else known.items.item_ids, bounded, settings.has_common_slope
-    )
+        responses, settings.priors, () if known is None else known.items.item_ids,
+        [item for item in settings.prior_items if settings.bounds(item)], settings.has_common_slope,
+    )  # fmt: skip
     if start is not None and start.item_ids != responses.item_ids:
         raise InputError("fit: start is of other items than the responses; expected the same in the same order")
-    n_cells = responses.n_respondents * max(responses.n_items, settings.n_nodes)
-    with threads_for(n_cells), fenced(seed):
-        return estimate(responses, settings, seed, known, start, ranks)
-
-
-def estimate(
-    responses: Responses,
-    settings: FitSettings,
-    seed: int,
-    anchors: KnownItems | None = None,
-    given_start: ItemParameters | None = None,
-    ranks: Ranks | None = None,
-) -> FittedModel:
-    """Fit data that `check_estimable` has passed."""
-    began = time.perf_counter()
-    problem = problem_of(responses, settings, normal_grid(settings.n_nodes), anchors, ranks)
-    with torch.no_grad():
-        design = common_slope(problem.free) if anchors is not None and settings.kind == "1pl" else None
-        start = None if given_start is None else problem.from_public(given_start)
-        fit = fit_scale(problem, settings, start=start, anchors=anchors, design=design)
-    fitted = model_of(fit, responses, settings, seed, began, anchors)
+    with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed):
+        problem = problem_of(responses, settings, normal_grid(settings.n_nodes), known, ranks)
+        with torch.no_grad():
+            design = common_slope(problem.free) if known is not None and settings.kind == "1pl" else None
+            first = None if start is None else problem.from_public(start)
+            fit = fit_scale(problem, settings, start=first, anchors=known, design=design)
+        fitted = model_of(fit, responses, settings, seed, began, known)
     logger.info("fit: %s (%d steps)", fitted.status, fitted.steps)
     return fitted
 
@@ -207,7 +193,10 @@ def model_of(
         nodes=describe_nodes(problem.nodes),
         log_likelihood=found.log_likelihood,
         priors=fit.priors,
-        **size_of(responses),
+        n_respondents=responses.n_respondents,
+        n_responses=responses.n_responses,
+        n_by_item=responses.n_by_item,
+        n_correct_by_item=responses.n_correct_by_item,
         kind="mean" if posterior is not None else found.kind,
         status=status,
         doubts=doubts,
@@ -226,17 +215,11 @@ def model_of(
     )
 
 
-def size_of(responses: Responses) -> dict[str, Any]:
-    """What a fitted model keeps of its responses: how many there were, and were right."""
-    names = ("n_respondents", "n_responses", "n_by_item", "n_correct_by_item")
-    return {name: getattr(responses, name) for name in names}
-
-
-def population_of(settings: FitSettings, moments: NormalMoments | None, nodes: NodeTensors | None = None) -> Quadrature:
+def population_of(settings: FitSettings, moments: NormalMoments | None, nodes: NodeTensors) -> Quadrature:
     """The population of abilities on a grid; an estimated one is the density on the nodes."""
     grid = normal_grid(settings.n_nodes)
-    if settings.population == "estimated" and nodes is not None:
-        grid = shared_quadrature(nodes)
+    if settings.population == "estimated":
+        grid = Quadrature(nodes.theta[:, 0].cpu().numpy(), nodes.log_weights.cpu().numpy())
     return grid if moments is None else rescaled(grid, moments.mean, moments.sd)
 
 
@@ -253,19 +236,21 @@ def items_of(
 
 def with_kinds(items: ItemParameters, settings: FitSettings, anchors: KnownItems | None = None) -> ItemParameters:
     """The items with the kind of each; Rasch items with slopes of 1."""
-    own: ItemKind = "own"
-    if settings.kind == "rasch" or settings.kind == "1pl":
-        own = settings.kind
-    kinds: list[ItemKind] = [own] * items.n_items
-    for place in () if anchors is None else anchors.places:
-        kinds[place] = "fixed"
+    own = settings.kind if settings.has_common_slope else "own"
+    places = () if anchors is None else anchors.places
+    kinds: Any = tuple("fixed" if j in places else own for j in range(items.n_items))
     if settings.kind == "rasch" and anchors is None:
-        items = replace(items, discrimination=np.ones(items.n_items))
-        if items.covariance is not None:
-            covariance = items.covariance.copy()
-            covariance[:, 0] = covariance[:, :, 0] = 0.0
-            items = replace(items, covariance=covariance)
-    return items if set(kinds) == {"own"} else replace(items, kind=tuple(kinds))
+        covariance = without_slopes(items.covariance)
+        items = replace(items, discrimination=np.ones(items.n_items), covariance=covariance)
+    return replace(items, kind=kinds)
+
+
+def without_slopes(covariance: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    """Covariances of items whose first parameter, the slope, is known."""
+    if covariance is None:
+        return None
+    own = np.arange(covariance.shape[1]) > 0
+    return np.where(np.outer(own, own), covariance, 0.0)
 
 
 def likelihood_intervals(
@@ -273,10 +258,8 @@ def likelihood_intervals(
 ) -> NDArray[np.float64] | None:
     """Of (a, b, c) where guessing is estimated and no density of it is the user's own (`guessing_intervals`)."""
     own_density = settings.prior_guessing is not None or settings.priors.upper is not None
-    if own_density or settings.posterior is not None or not settings.estimates_guessing:
-        return None
     guessed, _ = settings.guessing_of(items.item_ids)
-    if not guessed.any():
+    if own_density or settings.posterior is not None or not guessed.any():
         return None
     return guessing_intervals(problem, items, guessed, joint)
 
@@ -313,7 +296,8 @@ def problem_of(
     device = choose_device(settings.device) if ranks is None else ranks.device(settings.device)
     known = torch.from_numpy(known_parameters(responses.item_ids, settings, anchors)).to(device)
     difficulty = DifficultyPrior.of_items(responses.item_ids, settings.prior_items, device)
-    nodes = NodeTensors.from_quadrature(quadrature, dtype=precision(responses, settings), device=device)
+    wanted = "float64" if isinstance(responses, SparseResponses) else settings.dtype  # nothing is gained by less
+    nodes = NodeTensors.from_quadrature(quadrature, dtype=choose_precision(wanted), device=device)
     rows = encode_responses(responses, device)
     if ranks is not None:
         assert isinstance(rows, StoredRows)
@@ -336,11 +320,6 @@ def problem_of(
     return Problem.of(model, rows, nodes)
 
 
-def precision(responses: Responses, settings: FitSettings) -> torch.dtype:
-    """Precision of the sums; float64 with sparse rows, where nothing is gained by less."""
-    return torch.float64 if isinstance(responses, SparseResponses) else choose_precision(settings.dtype)
-
-
 def choose_precision(wanted: Precision) -> torch.dtype:
     """The floating point numbers of that name."""
     demand_choice("model: dtype", wanted, Precision)
@@ -355,11 +334,6 @@ def choose_device(wanted: Device) -> torch.device:
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def shared_quadrature(nodes: NodeTensors) -> Quadrature:
-    """The density on the nodes, as it leaves the device."""
-    return Quadrature(nodes.theta[:, 0].cpu().numpy(), nodes.log_weights.cpu().numpy())
-
-
 def check_estimable(
     responses: Responses,
     priors: Priors,
@@ -372,41 +346,33 @@ def check_estimable(
     `bounded` are items whose own priors keep their parameters finite, whatever was answered. A prior of a common slope
     counts once, so that many items do not set the scale by it.
     """
-    if responses.n_respondents < FEWEST_RESPONDENTS:
-        raise InputError(
-            f"fit: {responses.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items "
-            "from (fewer systems are compared on their accuracy, irtbench compare, or scored on a bank)"
-        )
-    if priors.slope is not None and not common_slope and responses.n_items > responses.n_respondents and not anchors:
-        which = "weak" if priors.name == "weak" else "of slopes"
-        raise InputError(
-            f"fit: {responses.n_items} items and {responses.n_respondents} respondents: with more items than "
-            f"respondents prior {which} sets the scale of ability in their place; expected prior hierarchical, "
-            "or model rasch or 1pl"
-        )
-    if idle := responses.names_at(responses.unanswered):
-        raise InputError(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
-    p = responses.proportion_correct()
-    if unanswered := [responses.item_ids[j] for j in np.flatnonzero(np.isnan(p))]:
-        raise InputError(f"fit: no response to item {name_first(unanswered)}; expected at least one each")
-    if anchors:
-        demand_right_and_wrong(responses, "fit: all responses")
-    constant = [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]
-    constant = [item for item in constant if item not in {*anchors, *bounded}]
-    if constant and not priors.bounds_difficulty:
-        raise InputError(
-            f"fit: all responses are the same for item {name_first(constant)}; "
-            "leave such items out or use a prior (its difficulty would be infinite): weak, or hierarchical where items "
-            "outnumber respondents"
-        )
+    n, n_items, p = responses.n_respondents, responses.n_items, responses.proportion_correct()
+    ids, apart = responses.item_ids, {*anchors, *bounded}
+    which, idle = "weak" if priors.name == "weak" else "of slopes", responses.names_at(responses.unanswered)
+    nobody = [ids[j] for j in np.flatnonzero(np.isnan(p))]
+    constant = [ids[j] for j in np.flatnonzero((p == 0) | (p == 1)) if ids[j] not in apart]
+    refuse_any((
+        (n < FEWEST_RESPONDENTS, f"fit: {n} respondents; expected at least {FEWEST_RESPONDENTS} to estimate items "
+         "from (fewer systems are compared on their accuracy, irtbench compare, or scored on a bank)"),
+        (priors.slope is not None and not common_slope and n_items > n and not anchors,
+         f"fit: {n_items} items and {n} respondents: with more items than respondents prior {which} sets the scale of "
+         "ability in their place; expected prior hierarchical, or model rasch or 1pl"),
+        (idle, f"fit: no response from respondent {name_first(idle)}; expected at least one each"),
+        (nobody, f"fit: no response to item {name_first(nobody)}; expected at least one each"),
+        *([right_or_wrong_alone(responses, "fit: all responses")] if anchors else []),
+        (constant and not priors.bounds_difficulty,
+         f"fit: all responses are the same for item {name_first(constant)}; "
+         "leave such items out or use a prior (its difficulty would be infinite): weak, or hierarchical where items "
+         "outnumber respondents"),
+    ))  # fmt: skip
 
 
-def demand_right_and_wrong(responses: Responses, which: str) -> None:
-    """Refuse respondents whose mean ability is infinite, next to items that are known from others."""
+def right_or_wrong_alone(responses: Responses, which: str) -> tuple[bool, str]:
+    """Why respondents are refused, next to items that are known from others, whose mean ability is infinite."""
     n, right = int(responses.n_by_item.sum()), int(responses.n_correct_by_item.sum())
-    if right in (0, n):
-        same, other = ("right", "wrong") if right else ("wrong", "right")
-        raise InputError(f"{which} are {same}; expected some {other} ones, without which ability has no mean")
+    same, other = ("right", "wrong") if right else ("wrong", "right")
+    why = f"{which} are {same}; expected some {other} ones, without which ability has no mean"
+    return right in (0, n), why
 
 
 def demand_streamed(settings: FitSettings) -> None:

@@ -18,7 +18,7 @@ from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.data.stored_responses import StoredScores
-from irtbench.estimation.anchors import AnchorError, Calibrated, KnownItems
+from irtbench.estimation.anchors import Calibrated, KnownItems
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered, unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.item_grid import check_learnable
@@ -26,9 +26,10 @@ from irtbench.estimation.fit import (
     choose_device,
     choose_precision,
     demand_streamed,
-    shared_quadrature,
+    population_of,
+    without_slopes,
 )
-from irtbench.estimation.fitted import software_versions
+from irtbench.estimation.fitted import FittedItems, software_versions
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import equal_parameters
 from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
@@ -46,7 +47,6 @@ from irtbench.estimation.settings import (
     fit_settings,
     kind_with,
 )
-from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import CodedScores, Levels
@@ -55,12 +55,11 @@ from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_models.partial_credit import Nominal, PartialCredit
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.parameter_table import POPULATION
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.rows import scores_on_device
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
-from irtbench.models.quadrature import Quadrature, normal_grid, normal_population, rescaled
+from irtbench.models.quadrature import Quadrature, normal_grid
 
 #: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.
 RASCH_KINDS = ("pcm", "rsm")
@@ -75,8 +74,8 @@ class NotDetermined(InputError):
     """Responses that do not determine the parameters of a model."""
 
 
-@dataclass(frozen=True, eq=False)
-class FittedCategories(InformationCriteria, Drawn):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedCategories(FittedItems, Drawn):
     """Items of one scale in categories, as they were estimated.
 
     Parameters
@@ -110,19 +109,10 @@ class FittedCategories(InformationCriteria, Drawn):
     """
 
     items: CategoryParameters
-    log_likelihood: float
     priors: Priors
     n_estimated: int
-    n_respondents: int
-    n_by_item: NDArray[np.int64]
-    nodes: str
-    status: Status
-    doubts: tuple[str, ...]
     groups: pd.DataFrame | None = None
-    seed: int = 0
-    moments: NormalMoments | None = None
     density: Quadrature | None = None
-    anchor_error: AnchorError | None = None
 
     @property
     def _drawn_as(self) -> object:
@@ -146,16 +136,11 @@ class FittedCategories(InformationCriteria, Drawn):
     @property
     def estimated_population(self) -> Quadrature | None:
         """The prior of scoring where ability is not N(0, 1)."""
-        if self.density is not None:
-            return self.density
-        return None if self.moments is None else normal_population(self.moments.mean, self.moments.sd)
+        return super().estimated_population if self.density is None else self.density
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of items.csv, see `CategoryParameters.table`."""
-        table = self.items.table().assign(n_responses=self.n_by_item)
-        if self.moments is not None:
-            table = table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
-        return table
+        return self.with_population(self.items.table().assign(n_responses=self.n_by_item))
 
     def coefficients(self) -> pd.DataFrame:
         """One row a parameter: ``item_id, model, n_categories, parameter, value, standard_error``."""
@@ -280,13 +265,12 @@ def fit_categories(
     2   item1   grm             4        d2   -0.1             0.1
     """
     scores = scores_of(table, levels)
-    slopes_are_1 = models in RASCH_KINDS if isinstance(models, str) else False
+    slopes_are_1 = isinstance(models, str) and models in RASCH_KINDS
     if slopes_are_1:
         common_slope, rating_scale, models = models == "pcm" and anchors is None, models == "rsm", "gpcm"
     each = models_of(models, scores.item_ids)
     settings = settings_of(each, settings, keywords)
-    priors = settings.priors
-    check_categories(scores, each, None if anchors is not None else priors)
+    check_categories(scores, each, None if anchors is not None else settings.priors)
     if isinstance(scores, StoredScores):
         demand_streamed(settings)
     elif rating_scale:
@@ -300,24 +284,18 @@ def fit_categories(
     check_together(scores, each, settings, sets, anchors=anchors, groups=groups, rating_scale=rating_scale)
     labels = None if groups is None else np.asarray(groups, dtype=object)
     names: tuple[str, ...] = () if labels is None else group_names(labels, scores.n_respondents, reference)
-    cells = scores.n_respondents * max(scores.n_items, settings.n_nodes)
-    with fenced(seed), torch.no_grad(), threads_for(cells):
+    with threads_for(scores.n_respondents * max(scores.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
         where = choose_device(settings.device)
         items = CategoryItems(each, [len(own) for own in scores.categories], 1, where)
-        known = values = None
-        if anchors is not None:
-            known, values = known_categories(anchors, scores, items, slopes_are_1=slopes_are_1)
-            values = values.to(where)
-        model = partial(category_model, items=items, priors=priors, known=values)
-        dtype = choose_precision(settings.dtype)
-        nodes = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=dtype, device=where)
+        known, values = known_categories(anchors, scores, items, slopes_are_1=slopes_are_1)
+        model = partial(category_model, items=items, priors=settings.priors, known=values)
+        precision = choose_precision(settings.dtype)
+        nodes = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=precision, device=where)
         alone = CategoryProblem.of(model, scores_on_device(scores, items.columns, where), nodes)
         begin = None if start is None else ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where))
-        design = None
+        design = equal_parameters(alone.free, sets) if sets else None
         if rating_scale:
             design = rating_scale_design(len(items), items.width, where)
-        elif sets:
-            design = equal_parameters(alone.free, sets)
         if labels is None:
             fit = fit_scale(alone, settings, start=begin, anchors=known, design=design)
             doubts = find_doubts(fit.problem, fit.found, fit.priors)
@@ -336,7 +314,7 @@ def fit_categories(
         found = replace(found, covariance=covariance)
         if not slopes_are_1:
             doubts += undetermined_slopes(scores.item_ids, found.parameters, covariance, slopes)
-    if design is None and priors.is_flat:
+    if design is None and settings.priors.is_flat:
         of_anchors = 0 if known is None else len(known.places)
         doubts += outnumbered(scores.n_items - of_anchors, scores.n_respondents)
     moments, of_groups = fit.moments, None
@@ -348,22 +326,22 @@ def fit_categories(
         of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(populations, axis=1)
     if slopes_are_1 and known is None:
         found, moments = with_slopes_of_1(found)
-    density = shared_quadrature(fit.problem.nodes) if settings.population == "estimated" else None
+    population = population_of(settings, moments, fit.problem.nodes)
     return FittedCategories(
-        found,
-        fit.found.log_likelihood,
-        fit.priors,
-        fit.n_parameters,
-        scores.n_respondents,
-        scores.n_by_item,
-        describe_nodes(fit.problem.nodes),
-        status,
-        doubts,
-        of_groups,
-        seed,
-        moments,
-        rescaled(density, moments.mean, moments.sd) if density and moments else density,
-        None if known is None else known.error,
+        items=found,
+        log_likelihood=fit.found.log_likelihood,
+        priors=fit.priors,
+        n_estimated=fit.n_parameters,
+        n_respondents=scores.n_respondents,
+        n_by_item=scores.n_by_item,
+        nodes=describe_nodes(fit.problem.nodes),
+        status=status,
+        doubts=doubts,
+        groups=of_groups,
+        seed=seed,
+        moments=moments,
+        density=population if settings.population == "estimated" else None,
+        anchor_error=None if known is None else known.error,
     )
 
 
@@ -414,12 +392,14 @@ def items_among(given: AnchorsInCategories) -> CategoryParameters | ItemParamete
 
 
 def known_categories(
-    given: AnchorsInCategories, scores: CodedScores | StoredScores, items: CategoryItems, *, slopes_are_1: bool
-) -> tuple[KnownItems, Tensor]:
+    given: AnchorsInCategories | None, scores: CodedScores | StoredScores, items: CategoryItems, *, slopes_are_1: bool
+) -> tuple[KnownItems | None, Tensor | None]:
     """The anchors among the items of the responses, and what is known on the scales without bounds, NaN elsewhere.
 
-    Shape (n_items, width). Anchors of other models, or with other categories, are an error.
+    Shape (n_items, width). Anchors of other models, or with other categories, are an error; None without any.
     """
+    if given is None:
+        return None, None
     of_items = items_among(given)
     known = of_items.categories if isinstance(of_items, ItemParameters) else of_items
     if known is None:
@@ -443,7 +423,7 @@ def known_categories(
         values[j, : len(own)] = torch.from_numpy(anchors.steps_at[k, : len(own)])
         if anchors.covariance is not None:
             error[k, : len(own), k, : len(own)] = np.nan_to_num(anchors.covariance[k, : len(own), : len(own)])
-    return KnownItems(anchors.as_items(), places, error if error.any() else None), values
+    return KnownItems(anchors.as_items(), places, error if error.any() else None), values.to(items.device)
 
 
 def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:
@@ -461,9 +441,9 @@ def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywo
             "fit: guessing without a prior may go to minus infinity; expected prior weak, or prior_guessing"
         )
     found = fit_settings(given, words)
-    for name, usual in (("guessing", 0.0), ("by_item", {}), ("posterior", None), ("prior_items", {})):
-        if getattr(found, name) != usual:
-            raise InputError(f"fit: {name} goes with right and wrong; expected none of it with items in categories")
+    of_right = {"guessing": 0.0, "by_item": {}, "posterior": None, "prior_items": {}}
+    why = "goes with right and wrong; expected none of it with items in categories"
+    refuse_any((getattr(found, name) != usual, f"fit: {name} {why}") for name, usual in of_right.items())
     return found
 
 
@@ -475,12 +455,10 @@ def kind_of(models: Sequence[ItemModel]) -> ModelKind:
 
 def with_slopes_of_1(items: CategoryParameters) -> tuple[CategoryParameters, NormalMoments]:
     """Partial credit items of a common slope and ability N(0, 1) as such of slope 1 and ability N(0, slope^2)."""
-    sd, steps, covariance = float(items.steps_at[0, 0]), items.steps_at.copy(), items.covariance
-    steps[:, 0], se = 1.0, float("nan")
-    if covariance is not None:
-        se, covariance = float(np.sqrt(covariance[0, 0, 0])), covariance.copy()
-        covariance[:, 0, :] = covariance[:, :, 0] = 0.0
-    return replace(items, steps_at=steps, covariance=covariance), NormalMoments(0.0, sd, 0.0, se)
+    steps, covariance = items.steps_at.copy(), items.covariance
+    sd, steps[:, 0] = float(steps[0, 0]), 1.0
+    se = float("nan") if covariance is None else float(np.sqrt(covariance[0, 0, 0]))
+    return replace(items, steps_at=steps, covariance=without_slopes(covariance)), NormalMoments(0.0, sd, 0.0, se)
 
 
 def equal_sets(
@@ -498,16 +476,16 @@ def equal_sets(
     places: dict[tuple[str, str], int] = {}
     for j, (item, own) in enumerate(zip(item_ids, parameters, strict=True)):
         places |= {(item, name): j * width + k for k, (name, role) in enumerate(own) if role != "gap"}
-    if common_slope and any(isinstance(model, Nominal) for model in models):
-        raise InputError("fit: a common slope goes with other models than nominal, which has a slope a category")
-    if unknown := [(item, name) for pairs in equal for item, name in pairs if (item, name) not in places]:
-        example = next(iter(places))
-        raise InputError(f"fit: equal: no parameter {unknown[0]} that can be; expected an item and a name as {example}")
-    for pairs in equal:
-        if len({item in anchored for item, _ in pairs}) > 1:
-            raise InputError(
-                f"fit: equal: {pairs[0]}, ... are of an anchor and of another item; expected one or the other"
-            )
+    example = next(iter(places))
+    refuse_any((
+        (common_slope and any(isinstance(model, Nominal) for model in models),
+         "fit: a common slope goes with other models than nominal, which has a slope a category"),
+        *((pair not in places, f"fit: equal: no parameter {pair} that can be; expected an item and a name as {example}")
+          for pairs in equal for pair in pairs),
+        *((len({item in anchored for item, _ in pairs}) > 1,
+           f"fit: equal: {pairs[0]}, ... are of an anchor and of another item; expected one or the other")
+          for pairs in equal if pairs),
+    ))  # fmt: skip
     found = [[places[item, name] for item, name in pairs] for pairs in equal]
     found += [[*range(0, len(models) * width, width)]] if common_slope else []
     chosen = [place for places_ in found for place in places_]
@@ -554,33 +532,25 @@ def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:
 
 def scores_of(table: ScoresLike, levels: Levels = None) -> CodedScores | StoredScores:
     """Responses in categories, in memory or on disk."""
-    if not isinstance(table, StoredScores | CodedScores):
-        return CodedScores.of(table, levels=levels)
-    if levels is not None:
+    if isinstance(table, StoredScores) and levels is not None:
         raise InputError("fit: scores on disk have their levels; expected levels of encode_scores")
-    return table
+    return table if isinstance(table, StoredScores) else CodedScores.of(table, levels=levels)
 
 
 def check_categories(
     scores: CodedScores | StoredScores, models: Sequence[ItemModel], priors: Priors | None = None
 ) -> None:
     """Refuse responses that do not determine the parameters under these priors; see `fit_categories` for the errors."""
-    if scores.n_respondents < FEWEST_RESPONDENTS:
-        raise NotDetermined(f"fit: {scores.n_respondents} respondents; expected at least {FEWEST_RESPONDENTS}")
-    if len(scores.unanswered):
-        idle = [scores.respondent_ids[i] for i in scores.unanswered]
-        raise NotDetermined(f"fit: no response from respondent {name_first(idle)}; expected at least one each")
-    for item, own, model in zip(scores.item_ids, scores.categories, models, strict=True):
-        if len(own) < 2:
-            raise NotDetermined(
-                f"fit: item {item}: all responses are the same, or none; expected two categories or more"
-            )
-        if isinstance(model, Logistic) and len(own) != 2:
-            raise NotDetermined(
-                f"fit: item {item}: {len(own)} categories; expected two of a {model.name} item, or graded"
-            )
-    if priors is not None and priors.slope is not None and scores.n_items > scores.n_respondents:
-        raise NotDetermined(
-            f"fit: {scores.n_items} items and {scores.n_respondents} respondents: with more items than respondents "
-            "prior weak sets the scale of ability in their place; expected prior none, or more respondents"
-        )
+    n, n_items, idle = scores.n_respondents, scores.n_items, scores.names_at(scores.unanswered)
+    items = list(zip(scores.item_ids, map(len, scores.categories), models, strict=True))
+    refuse_any((
+        (n < FEWEST_RESPONDENTS, f"fit: {n} respondents; expected at least {FEWEST_RESPONDENTS}"),
+        (idle, f"fit: no response from respondent {name_first(idle)}; expected at least one each"),
+        *((k != 2 and (k < 2 or isinstance(model, Logistic)),
+           f"fit: item {item}: all responses are the same, or none; expected two categories or more" if k < 2
+           else f"fit: item {item}: {k} categories; expected two of a {model.name} item, or graded")
+          for item, k, model in items),
+        (priors is not None and priors.slope is not None and n_items > n,
+         f"fit: {n_items} items and {n} respondents: with more items than respondents "
+         "prior weak sets the scale of ability in their place; expected prior none, or more respondents"),
+    ), NotDetermined)  # fmt: skip

@@ -54,8 +54,36 @@ class EstimatedAbilities(Shown, columns="theta, se=standard_error"):
         return f"{counted(self.theta.size, 'respondent')}, theta {spanned(self.theta)}"
 
 
-@dataclass(frozen=True, eq=False)
-class FittedModel(InformationCriteria, Drawn):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedItems(InformationCriteria):
+    """What fits of the items of one scale have in common; `FittedModel` says what it is."""
+
+    log_likelihood: float
+    n_respondents: int
+    n_by_item: NDArray[np.int64]
+    nodes: str
+    status: Status
+    doubts: tuple[str, ...] = ()
+    seed: int = 0
+    moments: NormalMoments | None = None
+    joint_error: JointError | None = None
+    anchor_error: AnchorError | None = None
+    abilities: EstimatedAbilities | None = None
+
+    @property
+    def estimated_population(self) -> Quadrature | None:
+        """The estimated density of ability, the prior of scoring; None for the standard normal."""
+        return None if self.moments is None else normal_population(self.moments.mean, self.moments.sd)
+
+    def with_population(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The same with mean and standard deviation of ability, where these are estimated."""
+        if self.moments is None:
+            return table
+        return table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FittedModel(FittedItems, Drawn):
     """Item parameters estimated from a response matrix, and how that went.
 
     Parameters
@@ -111,28 +139,17 @@ class FittedModel(InformationCriteria, Drawn):
 
     items: ItemParameters
     quadrature: Quadrature
-    nodes: str
-    log_likelihood: float
     priors: Priors
-    n_respondents: int
     n_responses: int
     kind: EstimateKind
-    status: Status
-    doubts: tuple[str, ...]
     seconds: float
-    seed: int
-    n_by_item: NDArray[np.int64]
     n_correct_by_item: NDArray[np.int64]
     settings: FitSettings = field(default_factory=FitSettings)
     posterior: ItemPosterior | None = None
     log_binomial_coefficients: float = 0.0
     quantiles: NDArray[np.float64] | None = None
     likelihood_intervals: NDArray[np.float64] | None = None
-    abilities: EstimatedAbilities | None = None
-    moments: NormalMoments | None = None
     n_density_parameters: int = 0
-    joint_error: JointError | None = None
-    anchor_error: AnchorError | None = None
 
     @property
     def _drawn_as(self) -> object:
@@ -216,9 +233,7 @@ class FittedModel(InformationCriteria, Drawn):
     @property
     def estimated_population(self) -> Quadrature | None:
         """The estimated density of ability, the prior of scoring; None for the standard normal."""
-        if self.settings.population == "estimated":
-            return self.quadrature
-        return None if self.moments is None else normal_population(self.moments.mean, self.moments.sd)
+        return self.quadrature if self.settings.population == "estimated" else super().estimated_population
 
     def table(self) -> pd.DataFrame:
         """One row an item, columns of items.csv: parameters, standard errors, responses, ends of intervals if any."""
@@ -228,9 +243,7 @@ class FittedModel(InformationCriteria, Drawn):
             table = table.assign(
                 difficulty=self.posterior.difficulty, se_difficulty=self.posterior.difficulty_deviation
             )
-        if self.moments is not None:
-            table = table.assign(**dict(zip(POPULATION, (self.moments.mean, self.moments.sd), strict=True)))
-        return table.assign(**self.interval_columns())
+        return self.with_population(table).assign(**self.interval_columns())
 
     def in_short(self) -> str:
         """Items, respondents, and how the iterations ended."""

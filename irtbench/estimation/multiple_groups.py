@@ -16,18 +16,17 @@ from torch import Tensor
 
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, refuse_any
+from irtbench.data.input_error import refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first, share_correct
 from irtbench.data.shown import counted
 from irtbench.estimation.doubts import unlinked, weakly_identified
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit import check_estimable, choose_device, demand_right_and_wrong, problem_of, with_kinds
-from irtbench.estimation.fitted import software_versions
+from irtbench.estimation.fit import check_estimable, problem_of, right_or_wrong_alone, with_kinds
+from irtbench.estimation.fitted import FittedItems, software_versions
 from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
 from irtbench.estimation.scale_fit import fit_in_groups, with_names
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
-from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.pyro_model.rows import encode_responses
@@ -37,8 +36,8 @@ from irtbench.models.quadrature import normal_grid
 FEWEST_IN_GROUP = 10
 
 
-@dataclass(frozen=True, eq=False)
-class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_by_group, mean, sd, se_mean, se_sd"):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GroupedModel(FittedItems, columns="group=groups, n_respondents=n_by_group, mean, sd, se_mean, se_sd"):
     """Items and the abilities of several groups, the first of which is the reference.
 
     Its table has one row a group.
@@ -84,23 +83,11 @@ class GroupedModel(InformationCriteria, columns="group=groups, n_respondents=n_b
     sd: NDArray[np.float64]
     se_mean: NDArray[np.float64]
     se_sd: NDArray[np.float64]
-    log_likelihood: float
     n_by_group: tuple[int, ...]
-    status: Status
     settings: FitSettings
-    seed: int
     seconds: float
-    nodes: str
-    n_by_item: NDArray[np.int64]
     n_correct_by_item: NDArray[np.int64]
-    joint_error: JointError | None = None
     free_covariance: NDArray[np.float64] | None = None
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def n_respondents(self) -> int:  # type: ignore[override]
-        """Number of respondents of all groups."""
-        return sum(self.n_by_group)
 
     @property
     def n_parameters(self) -> int:
@@ -227,31 +214,34 @@ def fit_groups(
     members = [labels == name for name in names]
     free = check_free(responses, members, names, free_items)
     with threads_for(responses.n_respondents * max(responses.n_items, settings.n_nodes)), fenced(seed), torch.no_grad():
-        differs = np.stack([free & (not settings.has_common_slope), free], axis=1)
-        grouped, start = group_problem(responses, members, settings, differs=differs)
-        design = common_slope(grouped.alone.free) if settings.has_common_slope else None
+        one_slope, grid = settings.has_common_slope, normal_grid(settings.n_nodes)
+        pooled = problem_of(responses, replace(settings, kind="2pl") if one_slope else settings, grid)
+        rows = tuple(encode_responses(responses.select_respondents(part), pooled.rows.device) for part in members)
+        differs = torch.zeros_like(pooled.free)
+        differs[:, 0], differs[:, 1] = torch.from_numpy(free & (not one_slope)), torch.from_numpy(free)
+        grouped, start = problem_of_groups(pooled, rows, n_nodes=settings.n_nodes, differs=differs)
+        design = common_slope(grouped.alone.free) if one_slope else None
         fit = fit_in_groups(grouped, start, settings, design=design)
-        status = with_names(fit.status, responses)
         covariance = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
         of_groups, parameters = groups_of(fit.problem), fit.problem.item_parameters(fit.found.items)
         unit = float(parameters.matrix[0, of_groups.prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
     items = [group_items(of_groups, parameters, covariance, g, responses.item_ids) for g in range(len(names))]
-    items = [with_kinds(own, settings) for own in items]
     mean, sd, se_mean, se_sd = group_populations(of_groups, parameters, covariance, unit)
     nodes = fit.problem.nodes.theta[:, 0]
-    rows = torch.from_numpy(np.flatnonzero(free))
+    own = torch.from_numpy(np.flatnonzero(free))
     places = slope_intercept_guessing(of_groups, differences=True)
     return GroupedModel(
         groups=names,
-        items=tuple(items),
+        items=tuple(with_kinds(own, settings) for own in items),
         free_items=tuple(item for item, own in zip(responses.item_ids, free, strict=True) if own),
         mean=mean,
         sd=sd,
         se_mean=se_mean,
         se_sd=se_sd,
         log_likelihood=fit.found.log_likelihood,
+        n_respondents=responses.n_respondents,
         n_by_group=tuple(int(part.sum()) for part in members),
-        status=status,
+        status=with_names(fit.status, responses),
         settings=settings,
         seed=seed,
         seconds=time.perf_counter() - began,
@@ -259,7 +249,7 @@ def fit_groups(
         n_by_item=responses.n_by_item,
         n_correct_by_item=responses.n_correct_by_item,
         joint_error=reference_joint_error(of_groups, covariance, int(members[0].sum())) if unit == 1.0 else None,
-        free_covariance=None if covariance is None else covariance[rows][:, places][:, :, rows][..., places].numpy(),
+        free_covariance=None if covariance is None else covariance[own][:, places][:, :, own][..., places].numpy(),
         doubts=unlinked(of_groups, free),
     )
 
@@ -282,17 +272,17 @@ def check_groups(
 
 def group_names(labels: NDArray[np.object_], n_respondents: int, reference: str | None) -> tuple[str, ...]:
     """Names of the groups, the reference first, the others in the order of the respondents."""
-    if labels.shape != (n_respondents,):
-        raise InputError(f"groups: {labels.size} groups for {n_respondents} respondents; expected one each")
     sizes = {name: int((labels == name).sum()) for name in dict.fromkeys(labels)}
-    if len(sizes) < 2:
-        raise InputError("groups: all respondents are in one group; expected at least two")
-    for name, size in sizes.items():
-        if size < FEWEST_IN_GROUP:
-            raise InputError(f"groups: {size} respondents in group {name}; expected at least {FEWEST_IN_GROUP}")
-    first = max(sizes, key=lambda name: sizes[name]) if reference is None else reference
-    if first not in sizes:
-        raise InputError(f"groups: no respondent is in group {first}; expected one of {', '.join(map(str, sizes))}")
+    first: Any = max(sizes, key=lambda name: sizes[name], default=None) if reference is None else reference
+    known = ", ".join(map(str, sizes))
+    refuse_any((
+        (labels.shape != (n_respondents,),
+         f"groups: {labels.size} groups for {n_respondents} respondents; expected one each"),
+        (len(sizes) < 2, "groups: all respondents are in one group; expected at least two"),
+        *((n < FEWEST_IN_GROUP, f"groups: {n} respondents in group {name}; expected at least {FEWEST_IN_GROUP}")
+          for name, n in sizes.items()),
+        (first not in sizes, f"groups: no respondent is in group {first}; expected one of {known}"),
+    ))  # fmt: skip
     return (first, *(name for name in sizes if name != first))
 
 
@@ -300,49 +290,24 @@ def check_free(
     responses: ResponseMatrix, members: Sequence[NDArray[np.bool_]], names: Sequence[str], free_items: Collection[str]
 ) -> NDArray[np.bool_]:
     """Which items are free, shape (n_items,)."""
-    if unknown := [item for item in free_items if item not in responses.item_ids]:
-        raise InputError(f"groups: no item {name_first(unknown)} among the responses; expected free items to be there")
-    free = np.isin(responses.item_ids, list(free_items))
-    if free.all():
-        raise InputError("groups: all items are free; expected at least one common item, or there is no common scale")
+    unknown, free = set(free_items) - set(responses.item_ids), np.isin(responses.item_ids, list(free_items))
+    named = name_first([item for item in free_items if item in unknown])
+    refuse_any((
+        (unknown, f"groups: no item {named} among the responses; expected free items to be there"),
+        (free.all(), "groups: all items are free; expected at least one common item, or there is no common scale"),
+    ))  # fmt: skip
     for name, part in zip(names, members, strict=True):
         own = responses.select_respondents(part)
-        demand_right_and_wrong(own, f"groups: all responses of group {name}")
-        if not own.n_by_item[~free].any():
-            raise InputError(
-                f"groups: group {name} has no response to a common item; expected some, for a common scale"
-            )
         varied = (own.n_correct_by_item > 0) & (own.n_correct_by_item < own.n_by_item)
-        if alike := [responses.item_ids[j] for j in np.flatnonzero(free & ~varied)]:
-            raise InputError(
-                f"groups: responses of group {name} to item {name_first(alike)} are all the same or none; "
-                "expected both right and wrong ones where an item is free"
-            )
+        alike = [responses.item_ids[j] for j in np.flatnonzero(free & ~varied)]
+        refuse_any((
+            right_or_wrong_alone(own, f"groups: all responses of group {name}"),
+            (not own.n_by_item[~free].any(),
+             f"groups: group {name} has no response to a common item; expected some, for a common scale"),
+            (alike, f"groups: responses of group {name} to item {name_first(alike)} are all the same or none; "
+             "expected both right and wrong ones where an item is free"),
+        ))  # fmt: skip
     return free
-
-
-def group_problem(
-    responses: ResponseMatrix,
-    members: Sequence[NDArray[np.bool_]],
-    settings: FitSettings,
-    *,
-    differs: NDArray[np.bool_],
-) -> tuple[GroupProblem, ItemTensors]:
-    """The Pyro model with the responses on their device, and where to start: all groups alike.
-
-    Parameters
-    ----------
-    members
-        Who belongs to each group, the reference first, shapes (n_respondents,).
-    differs
-        Where slope and intercept differ in the other groups, shape (n_items, 2).
-    """
-    device = choose_device(settings.device)
-    each_its_slope = replace(settings, kind="2pl") if settings.has_common_slope else settings
-    pooled = problem_of(responses, each_its_slope, normal_grid(settings.n_nodes))
-    rows = tuple(encode_responses(responses.select_respondents(part), device) for part in members)
-    each = torch.from_numpy(np.pad(differs, ((0, 0), (0, pooled.free.shape[1] - 2)))).to(device)
-    return problem_of_groups(pooled, rows, n_nodes=settings.n_nodes, differs=each)
 
 
 def group_items(

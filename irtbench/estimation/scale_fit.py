@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from irtbench.data.responses import Responses
-from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import KnownItems, Placed, anchored_errors, fit_next_to_anchors
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
@@ -35,7 +34,6 @@ from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ALL_ITEMS, POPULATION, Status, Stop
 from irtbench.estimation.variational.loss import adam_mode
-from irtbench.models.coded_scores import CodedScores
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.tensors import ItemTensors
 
@@ -220,14 +218,14 @@ def errors_of(problem: Problem, found: Estimate) -> Errors:
     return Errors(blocks_of(joint), joint, loose.expand(len(joint)))
 
 
-def with_names(status: Status, responses: Responses | CodedScores | StoredScores) -> Status:
+def with_names(status: Status, responses: Responses) -> Status:
     """The status with the names of items that have run away or are not determined, and how many were right."""
     ids = responses.item_ids
 
     def named(places: Sequence[int]) -> tuple[str, ...]:
         if max(places, default=-1) >= len(ids):
             return (POPULATION,)
-        if not places or isinstance(responses, CodedScores | StoredScores):
+        if not places or responses.in_categories:
             return tuple(f"item {ids[j]}" for j in places)
         n, p = responses.n_by_item, responses.proportion_correct()
         return tuple(f"item {ids[j]} ({round(p[j] * n[j])} of {n[j]} right)" for j in places)

@@ -317,7 +317,7 @@ class CategoryParameters(Shown):
         if isinstance(table, pd.DataFrame):
             there = {*(table["item_id"].astype(str) if {*PAIR} <= {*table.columns} else table.columns)}
             known = self.select([item for item in self.item_ids if item in there])
-        return CodedScores.of(table, known.item_ids, known.categories).as_trials()
+        return CodedScores.of(table, known.item_ids, known.categories).to_matrix()
 
     def scores(self, table: ArrayLike | pd.DataFrame) -> pd.DataFrame:
         """Ability of each respondent: ``respondent_id, theta, se, n_items``, posterior mean and standard deviation.

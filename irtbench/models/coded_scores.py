@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, Responses, demand_unique, name_first, numbered, positions_of
 
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
@@ -20,7 +22,7 @@ PAIR = ("respondent_id", "item_id")
 
 
 @dataclass(frozen=True, eq=False)
-class CodedScores:
+class CodedScores(Responses):
     """A code for each response, and what it stands for.
 
     Parameters
@@ -41,6 +43,9 @@ class CodedScores:
     codes: NDArray[np.int8]
     places: NDArray[np.int64] | None = None
 
+    in_categories: ClassVar[bool] = True
+    trials: ClassVar[None] = None
+
     @classmethod
     def of(
         cls,
@@ -55,7 +60,7 @@ class CodedScores:
         ----------
         responses
             A row a respondent and a column an item; or a data frame with columns ``respondent_id, item_id, response``
-            (or ``score``) and a row a response, in which a pair may be repeated.
+            (or ``score``) and a row a response, in which a pair may be repeated; scores that are coded stay so.
         item_ids, categories
             Of a fit; None for what the responses have.
         levels
@@ -67,9 +72,13 @@ class CodedScores:
             If there is nothing, no column of an item, a name that is missing or twice, a response that is none of the
             categories, or more than 100.
         """
+        if isinstance(responses, CodedScores):
+            return responses if item_ids is None else responses.wide().select_items(item_ids)
         if isinstance(responses, Responses):
             if not isinstance(of := responses, ResponseMatrix):
-                raise InputError("responses: stored and sparse ones are right or wrong; expected scores")
+                kinds = "stored and sparse ones are right or wrong; expected scores"
+                one_ability = "scores on disk go with one ability; expected some in memory"
+                raise InputError(f"responses: {one_ability if of.in_categories else kinds}")
             responses = pd.DataFrame(of.values, index=list(of.respondent_ids), columns=list(of.item_ids))
         if isinstance(responses, pd.DataFrame) and {*PAIR} <= {*responses.columns}:
             if item_ids is None:
@@ -114,14 +123,9 @@ class CodedScores:
         return cls(tuple(respondents), tuple(items), own, codes, np.stack([rows, columns]).astype(np.int64))
 
     @property
-    def n_respondents(self) -> int:
-        """Number of respondents."""
-        return len(self.respondent_ids)
-
-    @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return len(self.item_ids)
+    def levels(self) -> tuple[Any, ...]:
+        """All categories of any item."""
+        return tuple(dict.fromkeys(chain(*self.categories)))
 
     def _counted(self, axis: int) -> NDArray[np.int64]:
         if self.places is None:
@@ -137,11 +141,6 @@ class CodedScores:
     def n_by_respondent(self) -> NDArray[np.int64]:
         """Responses of each respondent, shape (n_respondents,)."""
         return self._counted(0)
-
-    @property
-    def unanswered(self) -> NDArray[np.intp]:
-        """Places of the respondents without any response."""
-        return np.flatnonzero(self.n_by_respondent == 0)
 
     def select_respondents(self, kept: NDArray[np.bool_]) -> CodedScores:
         """Some of the respondents, the items and their categories as they are."""
@@ -171,12 +170,20 @@ class CodedScores:
         if as_many or (order is None and any(isinstance(value, str) for value in together)):
             return self
         every = tuple(value for value in order or sorted(together) if value in together)
-        places = np.zeros((self.n_items, len(every)), dtype=np.int8)
-        for own, at in zip(self.categories, places, strict=True):
+        return self.recoded([every] * self.n_items)
+
+    def recoded(self, categories: Sequence[Sequence[Any]]) -> CodedScores:
+        """The same with these categories of each item in their order; a response that is none of them is an error."""
+        known = [
+            categories_of_item(item, [*own], every, None)
+            for item, own, every in zip(self.item_ids, self.categories, categories, strict=True)
+        ]
+        places = np.zeros((self.n_items, max(map(len, known))), dtype=np.int8)
+        for own, every, at in zip(self.categories, known, places, strict=True):
             at[: len(own)] = positions_of(own, every)
         of_item = np.arange(self.n_items) if self.places is None else self.places[1]
         codes = np.where(self.codes == MISSING, np.int8(MISSING), places[of_item, self.codes])
-        return replace(self, categories=(every,) * self.n_items, codes=codes)
+        return replace(self, categories=tuple(known), codes=codes)
 
     def wide(self) -> CodedScores:
         """The same with a row a respondent; several responses of one to an item are an error."""
@@ -188,11 +195,11 @@ class CodedScores:
             raise InputError("responses: several to an item by one respondent; in categories they go with one ability")
         return CodedScores(self.respondent_ids, self.item_ids, self.categories, codes)
 
-    def as_trials(self) -> ResponseMatrix:
-        """Category k of 0, ..., m as k right of m, of a wide table."""
-        given, top = self.codes != MISSING, [len(own) - 1 for own in self.categories]
-        values, trials = np.where(given, self.codes, np.nan), np.where(given, top, 0)
-        return ResponseMatrix(values, self.respondent_ids, self.item_ids, trials)
+    def part(self, start: int, stop: int) -> ResponseMatrix:
+        """Consecutive respondents of a wide table: category k of 0, ..., m as k right of m, which is 1 of one alone."""
+        codes, top = self.codes[start:stop], [max(len(own) - 1, 1) for own in self.categories]
+        trials = np.where(codes == MISSING, 0, top)
+        return ResponseMatrix.from_coded(codes, self.respondent_ids[start:stop], self.item_ids, trials)
 
 
 def coded(
@@ -230,17 +237,15 @@ def categories_of_item(item: str, present: list[Any], every: Sequence[Any] | Non
         ]:
             raise InputError(f"responses: item {item}: {wrong[0]!r} is no number; expected numbers, or levels")
         expected = sorted(int(value) if is_whole(value) else value for value in present)
-    if len(set(expected)) < len(expected):
-        twice = next(value for value in expected if expected.count(value) > 1)
-        raise InputError(f"levels: {written(twice)} is there twice; expected each once")
-    if unknown := set(present) - set(expected):
-        raise InputError(
-            f"responses: item {item}: {sorted(map(written, unknown))[0]} is none of its categories; expected "
-            f"{name_first(expected)}"
-        )
     own = tuple(value for value in expected if every is not None or value in present)
-    if len(own) > MOST_CATEGORIES:
-        raise InputError(f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}")
+    refuse_any((
+        *((n > 1, f"levels: {written(value)} is there twice; expected each once")
+          for value, n in Counter(expected).items()),
+        *((True, f"responses: item {item}: {value} is none of its categories; expected {name_first(expected)}")
+          for value in sorted(map(written, set(present) - set(expected)))),
+        (len(own) > MOST_CATEGORIES,
+         f"responses: item {item}: {len(own)} categories; expected at most {MOST_CATEGORIES}"),
+    ))  # fmt: skip
     return own
 
 

@@ -35,7 +35,7 @@ from irtbench.data.readers.wide_table import is_metadata, likely_respondent_colu
 from irtbench.data.response_blocks import Blocks, blocks_of
 from irtbench.data.responses import MISSING, ResponseMatrix, Responses, demand_unique, name_first
 from irtbench.data.shown import counted
-from irtbench.data.stored_responses import StoredResponses, StoredScores
+from irtbench.data.stored_responses import StoredResponses
 from irtbench.scoring.adaptive import scores_of
 from irtbench.scoring.optional_columns import explain_all, percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.part_scores import BlockScores, Processes, ScoresFile
@@ -285,9 +285,8 @@ def score_matrix(
     if isinstance(responses, StoredResponses) and together is not None:
         depends_on = {"responses": responses.content_hash, "columns": columns, "role": role}
         unfinished, blocks = responses.folder / SCORES, replace(blocks, identity=lambda: depends_on)
-    several = isinstance(responses, StoredScores)
     scores = BlockScores(
-        whole, blocks, settings or ScoringSettings(), Path(target), finish, before, unfinished, several
+        whole, blocks, settings or ScoringSettings(), Path(target), finish, before, unfinished, responses.in_categories
     )
     scores.write(progress, together)
     if unfinished is not None and together is not None and together.is_first:

@@ -15,7 +15,7 @@ from irtbench.analysis.bias_of_test import DifferentialTestFunctioning, differen
 from irtbench.analysis.item_bias import comparable_in_categories, comparable_items, item_bias
 from irtbench.analysis.item_shifts import ItemShifts, ShiftControl, item_shifts, shift_control
 from irtbench.building.prune_rules import without_constant
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
 from irtbench.estimation.settings import FitSettings
@@ -199,17 +199,21 @@ def compared_groups(
     """
     sizes = Counter(group_of[r] for r in respondent_ids if r in group_of)
     named_groups = [name for name in (reference, focal) if name is not None]
-    for name in named_groups:
-        if name not in sizes:
-            raise InputError(f"--groups: no respondent is in group {name}; expected one of {', '.join(sorted(sizes))}")
+    known = ", ".join(sorted(sizes))
+    refuse_any(
+        (name not in sizes, f"--groups: no respondent is in group {name}; expected one of {known}")
+        for name in named_groups
+    )
     if focal is None and any_number and len(sizes) > 2:
         first = reference or max(sizes, key=lambda name: sizes[name])
         return (first, *sorted(name for name in sizes if name != first))
     others = [name for name, _ in sorted(sizes.items(), key=lambda entry: -entry[1]) if name not in named_groups]
-    if len(set(named_groups)) < len(named_groups) or len(others) + len(named_groups) < 2:
-        raise InputError("--groups: expected respondents of two groups but all are in one")
-    if len(named_groups) < 2 and len(sizes) > 2:
-        raise InputError(f"--groups: {len(sizes)} groups; say which two with --reference and --focal")
+    refuse_any((
+        (len(set(named_groups)) < len(named_groups) or len(others) + len(named_groups) < 2,
+         "--groups: expected respondents of two groups but all are in one"),
+        (len(named_groups) < 2 and len(sizes) > 2,
+         f"--groups: {len(sizes)} groups; say which two with --reference and --focal"),
+    ))  # fmt: skip
     return reference or others[0], focal or others[-1]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 from irtbench.bank.bank import NOT_ON_A_SCALE
 from irtbench.bank.norms import MOST_NORMS, Norms
 from irtbench.bank.scale import Scale
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTable
 from irtbench.data.response_blocks import ROWS, some_respondents
 from irtbench.data.responses import ResponseMatrix, Responses, name_first, positions_of
-from irtbench.data.stored_responses import StoredScores
+from irtbench.data.sparse_responses import SparseResponses
+from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_parameters import ItemParameters, sensible_items
 from irtbench.models.quadrature import Quadrature, normal_population
 from irtbench.scoring.ability import Abilities
@@ -29,16 +31,16 @@ from irtbench.scoring.scores import ScoringSettings, score_abilities, score_resp
 from irtbench.study.examination import prior_for, prior_of_grades
 
 if TYPE_CHECKING:  # torch takes seconds to import, and is loaded while the responses are read
-    from irtbench.estimation.fit_categories import FittedCategories, Models
-    from irtbench.estimation.fitted import FittedModel
+    from irtbench.data.stored_responses import StoredScores
+    from irtbench.estimation.fit_categories import Models
     from irtbench.estimation.ranks import Ranks
     from irtbench.estimation.settings import Device, FitSettings
+    from irtbench.models.category_parameters import CategoryParameters
     from irtbench.models.item_parameters import JointError
 
 MANY_RESPONDENTS = 20_000  # from which on scores are written block by block
 ONE_IN_MEMORY = "--ability-on: goes with one ability of responses in memory, without --dispersion"
 
-Given = TypeVar("Given", bound="Responses | pd.DataFrame")
 Progress = Callable[[str], None]
 
 
@@ -98,15 +100,14 @@ class SeveralAbilities:
     pattern: Path | None = None
     needs_memory = "several abilities"
 
-    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: RightOrWrong | InCategories) -> FittedScale:
+    def fit(self, data: ResponseMatrix | CodedScores, models: Models, of: Fit) -> FittedScale:
         """The items, and abilities on each axis."""
         from irtbench.estimation.factors import factor_scores, fit_factors
         from irtbench.models.parameter_table import read_pattern
 
         n_factors, zero_loadings = self.n_factors, None
         if self.pattern is not None:
-            item_ids = data.item_ids if isinstance(data, ResponseMatrix) else [*data.columns]
-            zero_loadings = read_pattern(self.pattern, item_ids)
+            zero_loadings = read_pattern(self.pattern, data.item_ids)
             if n_factors not in (1, zero_loadings.shape[1]):
                 raise InputError(f"{self.pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
             n_factors = zero_loadings.shape[1]
@@ -127,7 +128,7 @@ class Testlets:
     specific_slopes: Literal["free", "equal"] = "free"
     needs_memory = "--testlets"
 
-    def fit(self, data: ResponseMatrix | pd.DataFrame, models: Models, of: RightOrWrong | InCategories) -> FittedScale:
+    def fit(self, data: ResponseMatrix | CodedScores, models: Models, of: Fit) -> FittedScale:
         """The items, and the general ability with and without regard to testlets."""
         from irtbench.analysis.effect_of_testlets import effect_of_testlets
         from irtbench.estimation.bifactor import fit_bifactor
@@ -149,7 +150,7 @@ class Testlets:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class Fit(ABC):
     """What every fit can be asked for."""
 
     anchors: Scale | None = None
@@ -158,22 +159,65 @@ class Fit:
     seed: int = 0
     more: SeveralAbilities | Testlets | None = None
     levels: tuple[str, ...] = ()
+    device: Device = "auto"
+    prior_guessing: str | None = None
 
-    @property
-    def known_ids(self) -> tuple[str, ...]:
-        """The anchors."""
-        return () if self.anchors is None else self.anchors.items.item_ids
-
-    def labels(self, respondent_ids: Sequence[str]) -> list[str] | None:
+    def labels(self, data: Responses) -> list[str] | None:
         """The group of each respondent; None where there is one group."""
         from irtbench.data.readers.respondents import read_groups
 
         if self.groups is None:
             return None
-        group_of = read_groups(self.groups)
+        group_of, respondent_ids = read_groups(self.groups), data.respondent_ids
         refusal = f"{self.groups}: no group of respondent {{}}; expected one of each who answered"
         positions_of(respondent_ids, list(group_of), refusal)
         return [group_of[name] for name in respondent_ids]
+
+    def in_words(self, data: Responses) -> str:
+        """What is about to be fitted."""
+        return f"{data.n_respondents} respondents x {data.n_items} items"
+
+    def items(self, data: Responses) -> ItemParameters:
+        """The items' parameters alone."""
+        return self._fitted(data)[1].items
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        file: Path | None = None,
+        progress: Progress = lambda message: None,
+        ranks: Ranks | None = None,
+    ) -> FittedScale:
+        """The items, the abilities and the scale; responses on disk are scored into the file block by block."""
+        if self.more is not None:
+            if isinstance(data, SparseResponses):
+                raise InputError(f"{self.more.needs_memory}: not with so sparse a table of so many items")
+            return self.more.fit(data, self._models(data), self)
+        labels = self.labels(data)
+        fitted, scale, results, groups = self._fitted(data, labels, ranks)
+        in_matrix = isinstance(data, ResponseMatrix)
+        many = in_matrix and labels is None and data.trials is None and data.n_respondents >= MANY_RESPONDENTS
+        if data.on_disk or (many and fitted.abilities is None):
+            scale = scored_in_blocks(scale, data, self.seed, file, together=ranks, progress=progress)
+            return replace(results, scale=scale, data=data)
+        if not in_matrix or fitted.abilities is None:
+            return with_abilities(scale, data.to_matrix() if data.in_categories else data, results, labels, groups)
+        abilities = abilities_of(fitted, data)
+        scale = replace(scale, norms=norms_of([abilities]))
+        # items so uncertain fit the answers that they were estimated from all too well
+        scores = score_table(scale, abilities, np.full(abilities.theta.shape, np.nan), ScoringSettings())
+        return replace(results, found=results.found | {"item_error": "joint"}, scores=scores, scale=scale, data=data)
+
+    @abstractmethod
+    def _models(self, data: Responses) -> Models:
+        """The model of all, or of each item of the data."""
+
+    @abstractmethod
+    def _fitted(
+        self, data: Responses, labels: Sequence[str] | None = None, ranks: Ranks | None = None
+    ) -> tuple[Any, Scale, FittedScale, pd.DataFrame | None]:
+        """What was fitted, its scale, the figures and the table of items, and the groups' populations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,16 +226,6 @@ class RightOrWrong(Fit):
 
     settings: FitSettings
     chooses_prior: bool = False
-
-    @property
-    def device(self) -> Device:
-        """Where to compute."""
-        return self.settings.device
-
-    @property
-    def prior_guessing(self) -> str | None:
-        """As in `FitSettings`."""
-        return self.settings.prior_guessing
 
     @property
     def items_named(self) -> Mapping[str, Any]:
@@ -208,7 +242,7 @@ class RightOrWrong(Fit):
         }
         return next((name for name, asked in needs.items() if asked), self.more.needs_memory if self.more else "")
 
-    def estimable(self, given: Any, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
+    def estimable(self, data: Responses, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
         """What can be fitted; the items left out, and respondents without any response.
 
         Items without a response are left out, and those whose responses are all the same but for those that their own
@@ -217,22 +251,17 @@ class RightOrWrong(Fit):
         """
         from irtbench.building.prune_rules import constant_items
 
-        learns = self.with_prior_for(given)[0].settings.prior == "hierarchical"
-        constant = {one.item_id: one.reason for one in constant_items(given)}
+        learns = self.with_prior_for(data)[0].settings.prior == "hierarchical"
+        constant = {one.item_id: one.reason for one in constant_items(data)}
+        anchors = () if self.anchors is None else self.anchors.items.item_ids
         left_out = {
             item: reason
             for item, reason in constant.items()
-            if reason == "no_response" or not (learns or self.settings.bounds(item) or item in self.known_ids)
+            if reason == "no_response" or not (learns or self.settings.bounds(item) or item in anchors)
         }
-        kept = [item for item in given.item_ids if item not in left_out]
-        demand_varied_items([item for item in kept if not learns or item not in constant], place)
-        data = given.select_items(kept)
-        reasons = [{"item_id": item, "reason": reason} for item, reason in left_out.items()]
-        return data.answered(), reasons, sorted(data.idle_ids())
-
-    def in_words(self, data: Responses) -> str:
-        """What is about to be fitted."""
-        return f"{data.n_respondents} respondents x {data.n_items} items"
+        without = constant if learns else left_out
+        demand_varied_items([item for item in data.item_ids if item not in without], place)
+        return estimable_part(data, left_out)
 
     def with_prior_for(self, data: Responses) -> tuple[Self, str]:
         """The same with the prior that suits so many respondents and items, and why, if it is to be chosen."""
@@ -243,55 +272,25 @@ class RightOrWrong(Fit):
             prior = "none" if data.n_items > data.n_respondents else "weak"
         return (self, "") if prior == "none" else (replace(self, settings=replace(self.settings, prior=prior)), why)
 
-    def items(self, data: Responses) -> ItemParameters:
-        """The items' parameters alone."""
-        return self._fitted(data).items
+    def _models(self, data: Responses) -> Models:
+        return self.settings.kind
 
-    def fit(
-        self,
-        data: Responses,
-        *,
-        file: Path | None = None,
-        progress: Progress = lambda message: None,
-        ranks: Ranks | None = None,
-    ) -> FittedScale:
-        """The items, the abilities and the scale."""
-        if self.more is not None:
-            if not isinstance(data, ResponseMatrix):
-                raise InputError(f"{self.more.needs_memory}: not with so sparse a table of so many items")
-            return self.more.fit(data, self.settings.kind, self)
-        if self.groups is not None:
-            return self._fit_groups(data)
-        fitted = self._fitted(data, ranks)
-        found, table = fitted.summary(), fitted.table()
-        scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
-        many = data.trials is None and data.n_respondents >= MANY_RESPONDENTS
-        if data.on_disk or (many and isinstance(data, ResponseMatrix) and fitted.abilities is None):
-            scale = scored_in_blocks(scale, data, fitted.seed, file, together=ranks, progress=progress)
-            return FittedScale(found, table, scale=scale, data=data)
-        if fitted.abilities is None or not isinstance(data, ResponseMatrix):
-            return with_abilities(scale, data, found, table)
-        abilities = abilities_of(fitted, data)
-        scale = replace(scale, norms=norms_of([abilities]))
-        # items so uncertain fit the answers that they were estimated from all too well
-        scores = score_table(scale, abilities, np.full(abilities.theta.shape, np.nan), ScoringSettings())
-        return FittedScale(found | {"item_error": "joint"}, table, scores, scale, data=data)
-
-    def _fitted(self, data: Responses, ranks: Ranks | None = None) -> FittedModel:
+    def _fitted(
+        self, data: Responses, labels: Sequence[str] | None = None, ranks: Ranks | None = None
+    ) -> tuple[Any, Scale, FittedScale, pd.DataFrame | None]:
+        """Of several groups those of concurrent calibration: the items of all, and the reference group's norms."""
         from irtbench.estimation.fit import fit_model
-
-        return fit_model(data, self.settings, anchors=self.anchors, seed=self.seed, ranks=ranks)
-
-    def _fit_groups(self, data: Responses) -> FittedScale:
-        """Concurrent calibration: the items of all, and the reference group's norms."""
         from irtbench.estimation.multiple_groups import fit_groups
 
-        if not isinstance(data, ResponseMatrix):
+        if labels is None:
+            fitted = fit_model(data, self.settings, anchors=self.anchors, seed=self.seed, ranks=ranks)
+            scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
+            return fitted, scale, FittedScale(fitted.summary(), fitted.table()), None
+        if isinstance(data, SparseResponses):
             raise InputError("--groups: so sparse a table of so many items goes with one group only")
-        labels = self.labels(data.respondent_ids) or []
-        fitted = fit_groups(data, labels, self.settings, reference=self.reference, seed=self.seed)
-        scale = scale_of(fitted.items[0], None, fitted.joint_error)
-        return with_abilities(scale, data, fitted.summary(), fitted.common_table(), labels, fitted.table())
+        grouped = fit_groups(data.to_matrix(), labels, self.settings, reference=self.reference, seed=self.seed)
+        scale = scale_of(grouped.items[0], None, grouped.joint_error)
+        return grouped, scale, FittedScale(grouped.summary(), grouped.common_table()), grouped.table()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +308,7 @@ class ScatteredTrials(RightOrWrong):
             raise InputError(
                 "--dispersion: expected several trials of an item (repeated pairs, or n_correct of n_trials)"
             )
-        fitted = fit_trials(data, self.dispersion, device=self.settings.device, seed=self.seed)
+        fitted = fit_trials(data, self.dispersion, device=self.device, seed=self.seed)
         by_trials, items = fitted.matrix(data)
         rho = fitted.parameters[:, 2]
         figure = f"{rho[0]:.3f}" if self.dispersion == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
@@ -334,17 +333,6 @@ class InCategories(Fit):
     equal: Sequence[Sequence[tuple[str, str]]] = ()
 
     @property
-    def device(self) -> Device:
-        """Where to compute."""
-        device: Device = self.settings.get("device", "auto")
-        return device
-
-    @property
-    def prior_guessing(self) -> str | None:
-        """As in `FitSettings`."""
-        return self.settings.get("prior_guessing")
-
-    @property
     def items_named(self) -> Mapping[str, Any]:
         """Items that have a model of their own."""
         return self.models if isinstance(self.models, Mapping) else {}
@@ -357,125 +345,90 @@ class InCategories(Fit):
 
     def estimable(self, given: pd.DataFrame | StoredScores, place: Path) -> tuple[Any, list[dict[str, str]], list[str]]:
         """Scores that can be fitted; items without two categories (of anchors without any); respondents without any."""
-        if isinstance(given, StoredScores):
-            n = pd.Series([*map(len, given.categories)], index=given.item_ids)
-        else:
-            n = given.nunique()
-        enough = n >= np.where(n.index.isin(self.known_ids), 1, 2)
-        left_out = [
-            {"item_id": item, "reason": "no_response" if n[item] == 0 else "one_category"} for item in n.index[~enough]
-        ]
-        if not enough.any():
+        data: Any = given if isinstance(given, Responses) else CodedScores.of(given, levels=self.levels or None)
+        data = data if self.anchors is None else self._in_known_categories(data)
+        n_categories = zip(data.item_ids, map(len, data.categories), data.n_by_item, strict=True)
+        left_out = {item: "one_category" if n else "no_response" for item, k, n in n_categories if k < 2 or not n}
+        if len(left_out) == data.n_items:
             raise InputError(f"file {place}: no item has two different scores; expected some, to estimate items from")
-        if isinstance(given, StoredScores):
-            some = given.select_items([*n.index[enough]])
-            return some.answered(), left_out, sorted(some.idle_ids())
-        data = given.loc[:, enough].dropna(how="all")
-        return data, left_out, sorted(set(given.index) - set(data.index))
+        return estimable_part(data, left_out)
 
-    def in_words(self, data: pd.DataFrame | StoredScores) -> str:
+    def in_words(self, data: Responses) -> str:
         """What is about to be fitted."""
-        return "{} respondents x {} items: {}".format(*size_of(data), self.model)
+        return f"{super().in_words(data)}: {self.model}"
 
-    def with_prior_for(self, data: pd.DataFrame | StoredScores) -> tuple[Self, str]:
+    def with_prior_for(self, data: Responses) -> tuple[Self, str]:
         """The same with the prior asked for, or that which suits so many responses, and why."""
-        n = data.n_by_item if isinstance(data, StoredScores) else data.notna().sum().to_numpy()
         alike = bool(self.equal) or self.more is not None or self.anchors is not None or self.model in ("pcm", "rsm")
-        prior, why = prior_of_grades(self.prior, n, size_of(data), alike=alike, learnable=self._learnable(data))
+        size, learnable = (data.n_respondents, data.n_items), self._learnable(data)
+        prior, why = prior_of_grades(self.prior, data.n_by_item, size, alike=alike, learnable=learnable)
         return replace(self, prior=prior), why
 
-    def _learnable(self, data: pd.DataFrame | StoredScores) -> bool:
+    def _learnable(self, data: Responses) -> bool:
         """Whether a prior of these items can be learnt from them."""
         from irtbench.estimation.few_respondents.item_grid import MOST_CATEGORIES
 
-        if isinstance(data, StoredScores) or self.groups is not None or data.nunique().max() > MOST_CATEGORIES:
+        if data.on_disk or self.groups is not None or max(map(len, data.categories)) > MOST_CATEGORIES:
             return False
-        models = self._models_of(data)
+        models = self._models(data)
         names = set(models.values()) if isinstance(models, Mapping) else {models}
         plain = all(value in (None, "normal") for name, value in self.settings.items() if name != "device")
         return plain and names <= {"grm", "gpcm", "2pl"}
 
-    def items(self, data: pd.DataFrame | StoredScores) -> ItemParameters:
-        """The items' parameters alone."""
-        fitted = self._fitted(data, None).items
-        return fitted.as_right_or_wrong() or fitted.as_items()
+    def _fitted(
+        self, data: Responses, labels: Sequence[str] | None = None, ranks: Ranks | None = None
+    ) -> tuple[Any, Scale, FittedScale, pd.DataFrame | None]:
+        from irtbench.estimation.fit_categories import fit_categories
 
-    def fit(
-        self,
-        data: pd.DataFrame | StoredScores,
-        *,
-        file: Path | None = None,
-        progress: Progress = lambda message: None,
-        **_: Any,
-    ) -> FittedScale:
-        """The items, the abilities and the scale; scores on disk are scored into the file block by block."""
-        labels = None if isinstance(data, StoredScores) else self.labels([*data.index])
-        if self.more is not None and not isinstance(data, StoredScores):
-            return self.more.fit(data, self._models_of(data), self)
-        fitted = self._fitted(data, labels)
+        fitted = fit_categories(
+            cast("CodedScores | StoredScores", data), self._models(data),
+            levels=None if data.on_disk else self.levels or None, equal=self.equal, anchors=self.anchors, groups=labels,
+            reference=self.reference, seed=self.seed, **{"prior": self.prior, **self.settings},
+        )  # fmt: skip
         items, table = fitted.items.as_right_or_wrong(), fitted.table()
         if items is not None:
             table = items.table().assign(n_responses=fitted.n_by_item)
         scale = scale_of(items or fitted.items.as_items(), fitted.estimated_population)
         settings = {"model": self.model, "prior": self.prior, "levels": list(self.levels)}
         found = fitted.summary() | {"settings": settings}
-        gaps, model_of = (
-            fitted.items.gaps(self.levels),
-            dict(zip(fitted.items.item_ids, fitted.items.models, strict=True)),
-        )
+        return fitted, scale, FittedScale(found, table, words=self._gaps_in_words(fitted.items)), fitted.groups
+
+    def _gaps_in_words(self, items: CategoryParameters) -> list[str]:
+        """Which categories nobody was given."""
+        gaps, model_of = items.gaps(self.levels), dict(zip(items.item_ids, items.models, strict=True))
         named = [f"{item} ({', '.join(map(str, of))})" for item, of in gaps.items()]
         words = [f"given to nobody, and so no categories: {name_first(named)}"] if gaps else []
         if any(model_of[item].name == "gpcm" for item in gaps):
             words.append("under gpcm and pcm their slopes and steps are those of fewer categories")
-        if isinstance(data, StoredScores):
-            scale = scored_in_blocks(scale, data, self.seed, file, progress=progress)
-            return FittedScale(found, table, scale=scale, words=words)
-        matrix = fitted.items.matrix(data)
-        if items is not None:
-            matrix = ResponseMatrix(matrix.correct, matrix.respondent_ids, matrix.item_ids)
-        results = with_abilities(scale, matrix, found, table, labels, fitted.groups)
-        return replace(results, words=[*results.words, *words])
+        return words
 
-    def _fitted(self, data: pd.DataFrame | StoredScores, labels: Sequence[str] | None) -> FittedCategories:
-        from irtbench.estimation.fit_categories import fit_categories
+    def _models(self, data: Responses) -> Models:
+        """The model of all, or of each item of the data; of known items their own."""
+        given, anchors = self.models, self.anchors
+        if isinstance(given, Mapping):
+            given = {item: given[item] for item in data.item_ids if item in given}
+        if anchors is None or anchors.items.categories is None or given == "pcm":
+            return given
+        own = dict(zip(anchors.items.item_ids, anchors.items.categories.models, strict=True))
+        return {item: own.get(item) or (given[item] if isinstance(given, Mapping) else given) for item in data.item_ids}
 
-        models, levels = self._models_of(data), None if isinstance(data, StoredScores) else self.levels or None
-        if self.anchors is not None and not isinstance(data, StoredScores):
-            models, levels = self._with_anchors(self.anchors.items, models, data)
-        return fit_categories(
-            data, models, levels=levels, equal=self.equal, anchors=self.anchors, groups=labels,
-            reference=self.reference, seed=self.seed, **{"prior": self.prior, **self.settings},
-        )  # fmt: skip
-
-    def _models_of(self, data: pd.DataFrame | StoredScores) -> Models:
-        """The model of all, or of each item of the data."""
-        if not isinstance(self.models, Mapping):
-            return self.models
-        known = data.item_ids if isinstance(data, StoredScores) else data.columns
-        return {item: name for item, name in self.models.items() if item in known}
-
-    def _with_anchors(self, known: ItemParameters, models: Models, data: pd.DataFrame) -> Any:
-        """The model and the categories of each item: the known items' own, whichever were given."""
-        own = known.categories
-        if models == "rsm":
-            raise InputError("--anchors: not with rsm, whose distances between steps are all items'; expected pcm")
-        if own is None:
-            raise InputError("--anchors: the items are right or wrong; expected a bank of items in categories")
-        model_of = {item: models[item] if isinstance(models, Mapping) else models for item in data.columns}
-        there = {item: set(data[item].dropna().tolist()) for item in data.columns}
-        categories_of: dict[str, Sequence[Any]] = {
-            item: [one for one in self.levels if one in values] if self.levels else sorted(values)
-            for item, values in there.items()
-        }
-        for item, model, categories in zip(own.item_ids, own.models, own.categories, strict=True):
-            if item in model_of:
-                model_of[item], categories_of[item] = model, categories
-        return models if models == "pcm" else model_of, categories_of
+    def _in_known_categories(self, data: CodedScores) -> CodedScores:
+        """The same where known items have their own categories, whichever were given."""
+        known = None if self.anchors is None else self.anchors.items.categories
+        own = {} if known is None else dict(zip(known.item_ids, known.categories, strict=True))
+        refuse_any((
+            (self.models == "rsm",
+             "--anchors: not with rsm, whose distances between steps are all items'; expected pcm"),
+            (known is None, "--anchors: the items are right or wrong; expected a bank of items in categories"),
+        ))  # fmt: skip
+        return data.recoded([own.get(item, of) for item, of in zip(data.item_ids, data.categories, strict=True)])
 
 
-def size_of(data: pd.DataFrame | StoredScores) -> tuple[int, int]:
-    """Number of respondents and of items."""
-    return (data.n_respondents, data.n_items) if isinstance(data, StoredScores) else data.shape
+def estimable_part(data: Responses, left_out: Mapping[str, str]) -> tuple[Any, list[dict[str, str]], list[str]]:
+    """The data without these items, these with the reason, and respondents without any response to the others."""
+    some = data.select_items([item for item in data.item_ids if item not in left_out])
+    reasons = [{"item_id": item, "reason": reason} for item, reason in left_out.items()]
+    return some.answered(), reasons, sorted(some.idle_ids())
 
 
 def demand_varied_items(kept: Sequence[str], file: Path) -> None:
@@ -495,8 +448,7 @@ def scale_of(items: ItemParameters, population: Quadrature | None, joint_error: 
 def with_abilities(
     scale: Scale,
     data: Responses,
-    found: dict[str, Any],
-    table: pd.DataFrame,
+    results: FittedScale,
     labels: Sequence[str] | None = None,
     groups: pd.DataFrame | None = None,
 ) -> FittedScale:
@@ -521,10 +473,10 @@ def with_abilities(
         scores = scores.sort_values("respondent_id", key=lambda ids: ids.map(place), ignore_index=True)
     items, population = scale.items, scale.population
     how = automatic_item_error(items, "eap", population, several_trials=data.trials is not None)
-    found = found | {"item_error": how}
+    found = results.found | {"item_error": how}
     if items.upper_asymptote is None:
         found["item_error_share"] = item_error_share(items, population)
-    return FittedScale(found, table, scores, scale, data=data)
+    return replace(results, found=found, scores=scores, scale=scale, data=data)
 
 
 def norms_of(abilities: Sequence[Abilities]) -> Norms:

@@ -40,6 +40,7 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.category_parameters import CategoryParameters
+from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import STANDARD_NORMAL
@@ -255,7 +256,7 @@ def explained_grades(
     if isinstance(given, pd.DataFrame) and len(every) <= MOST_GRADES and every.nunique() <= MOST_CATEGORIES:
         there, without = with_features([*given.columns[given.notna().any()]], known, source, features)
         graded, kinds = given[there].dropna(how="all"), given[there].nunique()
-        progress(f"fitting {of_model.in_words(graded)}")
+        progress(f"fitting {of_model.in_words(CodedScores.of(graded, levels=of_model.levels or None))}")
         levels = categories_of(graded, of_model.levels)
         if fewer := [item for item, own in levels.items() if kinds[item] < len(own)]:
             progress(f"taken to have all grades, of which some were given to nobody: {name_first(fewer)}")

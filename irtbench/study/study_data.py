@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from irtbench.bank.norms import Norms, rake, raked_norms
 from irtbench.config import StudyFile
@@ -46,7 +45,6 @@ from irtbench.estimation.fit_categories import Models, fit_categories
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
-from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import MISSING, CodedScores
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import normal_grid
@@ -146,33 +144,27 @@ def grades_of(table: pd.DataFrame, items: ItemTable | None, levels: Sequence[str
     categories: Categories = dict(zip(coded.item_ids, coded.categories, strict=True))
     if levels:
         categories = {item: tuple(levels[int(k)] for k in own) for item, own in categories.items()}
-    values = np.where(coded.codes == MISSING, np.nan, coded.codes)
+    codes = coded.codes.copy()
     for j in np.flatnonzero([] if items is None else items.attention):
         check, key = coded.item_ids[j], None if items is None else items.key[j]
         if key is None:
             raise InputError(f"items: attention check {check} has no key; expected the grade that is asked for")
         right = [str(value) == key for value in categories[check]]
-        values[:, j] = np.where(np.isnan(values[:, j]), np.nan, np.array([*right, False])[coded.codes[:, j]])
+        codes[:, j] = np.array([*right, MISSING])[codes[:, j]]
         categories = {**categories, check: (0, 1)}
-    return right_of_top(values, coded.respondent_ids, categories), categories
-
-
-def right_of_top(
-    values: NDArray[np.float64], respondent_ids: tuple[str, ...], categories: Categories
-) -> ResponseMatrix:
-    """Categories 0, ..., m as k right of m, which is 1 of one category alone."""
-    top = np.array([max(len(own) - 1, 1) for own in categories.values()])
-    return ResponseMatrix(values, respondent_ids, tuple(categories), np.where(np.isnan(values), 0, top))
+    return replace(coded, categories=tuple(categories.values()), codes=codes).to_matrix(), categories
 
 
 def in_categories_of(responses: ResponseMatrix, before: Categories, after: Categories) -> ResponseMatrix:
     """The same responses in other categories; those that are none are missing."""
-    values = np.full(responses.correct.shape, np.nan)
-    for j, item in enumerate(responses.item_ids):
-        place = {one: k for k, one in enumerate(after[item])}
-        of_code = np.array([*(place.get(one, np.nan) for one in before[item]), np.nan])
-        values[:, j] = of_code[np.where(responses.observed[:, j], responses.correct[:, j], -1).astype(np.int64)]
-    return right_of_top(values, responses.respondent_ids, {item: after[item] for item in responses.item_ids})
+    kept = {item: after[item] for item in responses.item_ids}
+    places = [{one: k for k, one in enumerate(own)} for own in kept.values()]
+    columns = [
+        np.array([*(place.get(one, MISSING) for one in before[item]), MISSING], dtype=np.int8)[codes]
+        for place, item, codes in zip(places, kept, responses.coded_responses.T, strict=True)
+    ]
+    codes = np.reshape(columns, (responses.n_items, responses.n_respondents)).T.astype(np.int8)
+    return CodedScores(responses.respondent_ids, tuple(kept), tuple(kept.values()), codes).to_matrix()
 
 
 def in_own_categories(responses: Responses, before: Categories | None) -> tuple[Responses, Categories | None]:
@@ -372,11 +364,9 @@ def fit_of_study(settings: StudyFile, categories: Categories | None) -> Fit:
     """How responses of a study are fitted; grades are codes of these categories."""
 
     def fit(data: Responses, start: ItemParameters | None = None) -> FittedModel:
-        model, seed = settings.model, settings.study.seed
-        with threads_for(data.n_respondents * max(data.n_items, model.n_nodes)):
-            if categories is None or settings.grades is None:
-                return fit_model(data, model, seed=seed, start=start)
-            return fit_grades(data.to_matrix(), settings.grades, categories, model, seed=seed)
+        if categories is None or settings.grades is None:
+            return fit_model(data, settings.model, seed=settings.study.seed, start=start)
+        return fit_grades(data.to_matrix(), settings.grades, categories, settings.model, seed=settings.study.seed)
 
     return fit
 
@@ -407,11 +397,11 @@ def fit_grades(
 ) -> FittedModel:  # fmt: skip
     """Fit categories 0, ..., m, given as k right of m, as `fit_model` does right and wrong."""
     began = time.perf_counter()
-    codes = np.where(data.observed, data.correct, MISSING).astype(np.int8)
     own = tuple(categories[item] for item in data.item_ids)
     one_slope = ONE_SLOPE.get(kind, {}) if isinstance(kind, str) else {}
     found = fit_categories(
-        CodedScores(data.respondent_ids, data.item_ids, own, codes), "gpcm" if one_slope else kind,
+        CodedScores(data.respondent_ids, data.item_ids, own, data.coded_responses.astype(np.int8)),
+        "gpcm" if one_slope else kind,
         prior=settings.prior or "none", seed=seed, start=None if start is None else start.categories, **one_slope,
         **{name: getattr(settings, name) for name in ("n_nodes", "standard_errors", "device", "tolerance")},
     )  # fmt: skip

@@ -50,7 +50,7 @@ def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     one = fit_factors(responses, 1)
     drawn = draw_sample(one.answers(responses), one, rng)
     assert drawn is not None
-    sample = drawn.matrix
+    sample = drawn.given.to_matrix()
     np.testing.assert_array_equal(sample.observed, responses.observed)
     # a share of 3,500 has a standard error of .008; the slopes come back
     np.testing.assert_allclose(sample.proportion_correct(), responses.proportion_correct(), atol=0.025)

@@ -87,8 +87,11 @@ def test_the_mixture_of_chi_squares_of_very_many_items_is_a_number() -> None:
 
 def fitted_by_item(n_items: int, likelihood_ratio: float) -> FittedTrials:
     names, status = tuple(f"i{k}" for k in range(n_items)), Status(Stop.CONVERGED, 1)
-    half = likelihood_ratio / 2
-    return FittedTrials(names, np.full((n_items, 3), 0.1), None, "item", -1000.0, -1000.0 - half, 100, status)
+    return FittedTrials(
+        item_ids=names, parameters=np.full((n_items, 3), 0.1), covariance=None, by="item", log_likelihood=-1000.0,
+        log_likelihood_binomial=-1000.0 - likelihood_ratio / 2, n_respondents=100, n_by_item=np.full(n_items, 100),
+        nodes="", status=status,
+    )  # fmt: skip
 
 
 def test_items_have_dispersions_of_their_own() -> None:

@@ -235,6 +235,8 @@ def model_of(slopes: np.ndarray, log_likelihood: float, n_respondents: int) -> F
         zero_loadings=None,
         log_likelihood=log_likelihood,
         n_respondents=n_respondents,
+        n_by_item=np.full(len(slopes), n_respondents),
+        nodes="",
         status=Status(Stop.CONVERGED, 1),
     )
 

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.readers.long_table import LongTable
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.fit import check_estimable
 from irtbench.estimation.fit_categories import Models, ScoresLike, check_categories, kind_of, models_of
 from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
@@ -65,13 +64,15 @@ class Answers:
             matrix, priors = as_responses(responses), priors_of([Logistic()], prior_guessing)
             check_estimable(matrix, priors)
             return cls(matrix, (Logistic(),) * matrix.n_items, one_slope)
+        several = name_first(SEVERAL)
         if isinstance(models, str) and models not in SEVERAL:
-            raise InputError(f"models: {models} is of one ability; expected {name_first(SEVERAL)}")
+            raise InputError(f"models: {models} is of one ability; expected {several}")
         scores = coded(responses, levels=levels)
         each = models_of(models, scores.item_ids)
-        for item, model in zip(scores.item_ids, each, strict=True):
-            if isinstance(model, Nominal):
-                raise InputError(f"models: item {item}: {model.name} is of one ability; expected {name_first(SEVERAL)}")
+        refuse_any(
+            (isinstance(own, Nominal), f"models: item {item}: {own.name} is of one ability; expected {several}")
+            for item, own in zip(scores.item_ids, each, strict=True)
+        )
         check_categories(scores, each)
         scores = scores.on_one_scale(levels) if rating_scale else scores
         if rating_scale and len({len(own) for own in scores.categories}) > 1:
@@ -81,23 +82,15 @@ class Answers:
     @property
     def linear(self) -> bool:
         """Whether all items are right or wrong without asymptotes, so that log odds are linear in ability."""
-        return isinstance(self.given, ResponseMatrix)
-
-    @property
-    def categories(self) -> tuple[tuple[Any, ...], ...]:
-        """The responses that each item's categories are."""
-        given = self.given
-        return given.categories if isinstance(given, CodedScores) else (RIGHT_OR_WRONG,) * given.n_items
+        return not self.given.in_categories
 
     @property
     def described(self) -> dict[str, Any]:
         """What a fitted model says of its items and responses."""
-        given, of_right = self.given, dict[str, Any]()
-        if isinstance(given, ResponseMatrix):
-            of_right = {"n_correct_by_item": given.n_correct_by_item}
-            of_right["log_binomial_coefficients"] = given.log_coefficients()
-        of_both = {name: getattr(given, name) for name in ("item_ids", "n_respondents", "n_by_item")}
-        own = {name: getattr(self, name) for name in ("models", "categories", "one_slope", "rating_scale", "priors")}
+        given, right = self.given, self.given.n_correct_by_item if self.linear else None
+        of_right = {"n_correct_by_item": right, "log_binomial_coefficients": given.log_coefficients()}
+        of_both = {name: getattr(given, name) for name in ("item_ids", "categories", "n_respondents", "n_by_item")}
+        own = {name: getattr(self, name) for name in ("models", "one_slope", "rating_scale", "priors")}
         return {**of_both, **of_right, **own}
 
     def to(self, items: NDArray[np.intp], *, answered: bool = False) -> Answers:
@@ -120,18 +113,13 @@ class Answers:
 
     def scale(self, n_abilities: int, device: torch.device) -> CategoryItems:
         """The items on a device."""
-        return CategoryItems(self.models, [len(own) for own in self.categories], n_abilities, device)
+        return CategoryItems(self.models, [len(own) for own in self.given.categories], n_abilities, device)
 
     def rows(self, scale: CategoryItems) -> ResponseRows:
         """The responses on the device of the items."""
         if isinstance(self.given, CodedScores):
             return scores_on_device(self.given, scale.columns, scale.device)
         return encode_responses(self.given, scale.device)
-
-    @property
-    def matrix(self) -> ResponseMatrix:
-        """As numbers right of trials."""
-        return self.given.as_trials() if isinstance(self.given, CodedScores) else self.given
 
 
 def priors_of(models: Sequence[ItemModel], guessing: str | None) -> Priors:
@@ -147,8 +135,5 @@ def coded(
     levels: Levels = None,
 ) -> CodedScores:
     """Responses in categories, a row a respondent; to items of a fit in their order and with their categories."""
-    given = responses.frame if isinstance(responses, LongTable) else responses
-    if isinstance(given, StoredScores):
-        raise InputError("responses: scores on disk go with one ability; expected some in memory")
-    scores = given if isinstance(given, CodedScores) else CodedScores.of(given, item_ids, categories, levels)
-    return scores.wide() if item_ids is None else scores.wide().select_items(item_ids)
+    given: Any = responses.frame if isinstance(responses, LongTable) else responses
+    return CodedScores.of(given, item_ids, categories, levels).wide()
