@@ -48,6 +48,16 @@ class StackClimb(Climb):
         """Take the next step of each scale, where it is no worse; where that was, shape (n_scales,)."""
         return self.take(*self.problem.evaluated(self.next_items()))
 
+    def estimate(self, k: int, steps: int, tolerance: float) -> Estimate:
+        """That of a scale which has converged."""
+        counts, first = self.counts, k * self.problem.stack.width
+        own, likelihood = slice(first, first + int(self.problem.stack.items[k].sum())), float(counts.log_likelihoods[k])
+        r = None if counts.r is None else counts.r[own]
+        its_counts = Counts(likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
+        status = Status(Stop.CONVERGED, steps, float(self.size[k]), float(self.change[k]), tolerance=tolerance)
+        items = ItemTensors.from_matrix(self.items.matrix[own])
+        return Estimate(items, "mode", likelihood, likelihood, status, its_counts)
+
     def move(self, taken: Tensor, items: ItemTensors, counts: Counts, log_posterior: Tensor) -> None:
         """Those that take the step go on to these items."""
         assert isinstance(counts, StackCounts)
@@ -62,47 +72,13 @@ class StackClimb(Climb):
         super().move(taken, items, counts, log_posterior)
 
 
-@dataclass(frozen=True)
-class StackModes:
-    """Where the scales ended.
+def find_modes(
+    problem: StackProblem, start: ItemTensors, *, tolerance: float, max_steps: int
+) -> tuple[ItemTensors, list[Estimate | None]]:
+    """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all.
 
-    Parameters
-    ----------
-    matrix
-        Slopes, intercepts and guessing of the items of all scales one after the other, shape (n_scales * width, 3).
-    counts
-        There.
-    converged
-        Whether by the criterion of a single fit, shape (n_scales,); the others are to be fitted alone.
-    steps, gradient, change
-        See `Status`, shape (n_scales,).
+    Returns the items of all scales one after the other, and the estimate of each; None where it is to be fitted alone.
     """
-
-    matrix: Tensor
-    counts: StackCounts
-    converged: Tensor
-    steps: Tensor
-    gradient: Tensor
-    change: Tensor
-
-    @property
-    def items(self) -> ItemTensors:
-        """The items of all scales one after the other."""
-        return ItemTensors.from_matrix(self.matrix)
-
-    def estimate(self, k: int, n_items: int, tolerance: float) -> Estimate:
-        """That of one scale, of so many items, which has converged."""
-        counts, first = self.counts, k * (len(self.matrix) // len(self.steps))
-        own, likelihood = slice(first, first + n_items), float(counts.log_likelihoods[k])
-        r = None if counts.r is None else counts.r[own]
-        its_counts = Counts(likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
-        size, change = float(self.gradient[k]), float(self.change[k])
-        status = Status(Stop.CONVERGED, int(self.steps[k]), size, change, tolerance=tolerance)
-        return Estimate(ItemTensors.from_matrix(self.matrix[own]), "mode", likelihood, likelihood, status, its_counts)
-
-
-def find_modes(problem: StackProblem, start: ItemTensors, *, tolerance: float, max_steps: int) -> StackModes:
-    """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all."""
     start = problem.prior.items_of(problem.prior.values_of(start))
     coarse_grid, device = normal_grid(len(problem.nodes.theta) // 2 + 1), problem.nodes.theta.device
     coarse = replace(NodeTensors.from_quadrature(coarse_grid, dtype=torch.float32, device=device), most_bins=MOST_BINS)
@@ -123,24 +99,22 @@ def approach(way: StackClimb, *, most: int) -> Tensor:
     return steps
 
 
-def climb(way: StackClimb, steps: Tensor, *, tolerance: float, max_steps: int) -> StackModes:
+def climb(
+    way: StackClimb, steps: Tensor, *, tolerance: float, max_steps: int
+) -> tuple[ItemTensors, list[Estimate | None]]:
     """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble."""
-    left: list[tuple[StackClimb, Tensor, Tensor]] = []
+    found: list[Estimate | None] = [None] * len(way.which)
+    matrix = torch.empty_like(way.problem.by_scale(way.items.matrix))
     while len(way.which):
         size, away = way.size, way.problem.by_scale(torch.stack(way.run_away).any(dim=0)).any(dim=1)
         lost = ~(size < math.inf) | away | (way.refused >= ALONE) | (steps[way.which] >= max_steps)
         there = (size < tolerance) & (way.change < 100 * tolerance) & ~lost
-        leaving = there | lost
-        if bool(leaving.any()):
-            gone, stay = (torch.nonzero(which)[:, 0] for which in (leaving, ~leaving))
-            left.append((way.of_scales(gone), there[gone], size[gone]))
-            way = way.of_scales(stay)
+        matrix[way.which] = way.problem.by_scale(way.items.matrix)
+        for k in torch.nonzero(there)[:, 0].tolist():
+            place = int(way.which[k])
+            found[place] = way.estimate(k, int(steps[place]), tolerance)
+        if bool((there | lost).any()):
+            way = way.of_scales(torch.nonzero(~(there | lost))[:, 0])
         if len(way.which):
             steps[way.which] += way.advance()
-    ways = [way for way, _, _ in left]
-    order = torch.cat([one.which for one in ways]).argsort()
-    matrix = torch.cat([one.problem.by_scale(one.items.matrix) for one in ways])[order].flatten(0, 1)
-    counts = ways[0].counts.mapped(lambda *parts: torch.cat(parts)[order], *(one.counts for one in ways[1:]))
-    numbers = [there for _, there, _ in left], [size for _, _, size in left], [one.change for one in ways]
-    converged, gradient, change = (torch.cat(parts)[order] for parts in numbers)
-    return StackModes(matrix, counts, converged, steps, gradient, change)
+    return ItemTensors.from_matrix(matrix.flatten(0, 1)), found
