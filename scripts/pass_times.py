@@ -19,9 +19,7 @@ import torch
 
 from irtbench.data.response_store import ResponseStore
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.fisher_scoring import rough_start, steps_to_try
-from irtbench.estimation.marginal.m_step import item_derivatives, scoring_step
+from irtbench.estimation.marginal.fisher_scoring import Climb, rough_start
 from irtbench.estimation.ranks import Ranks, joined
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.quadrature import normal_grid
@@ -48,13 +46,12 @@ def main() -> None:
     with joined() as ranks, torch.no_grad():
         responses = ResponseStore.of_this_run(folder)
         problem = problem_of(responses, FitSettings(), normal_grid(61), ranks=ranks)
-        items = rough_start(problem)
+        items = rough_start(problem).items
         whole = smallest(lambda: problem.counts(items), ranks)
         counts = problem.counts(items)
 
         def step() -> None:
-            derivatives = item_derivatives(problem, items, counts)
-            next(steps_to_try(problem, counts, derivatives, scoring_step(problem, derivatives), StepMemory()))
+            Climb.begin(problem, items, counts, torch.zeros(1, dtype=torch.float64)).next_items()
 
         of_step = smallest(step, ranks)
         reduced = {n: smallest(lambda n=n: ranks.total(torch.zeros(n)), ranks)[1] for n in PAYLOADS}

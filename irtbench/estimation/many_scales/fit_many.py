@@ -347,13 +347,13 @@ def fit_group(
         stack = Stack.of(scales, device)
         problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
         first = problem.start() if start is None else problem.repeated(problem.from_public(start))
-        modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        inverses = stack_inverses(problem, modes.items) if settings.standard_errors else [None] * len(scales)
-        seconds, fits = (time.perf_counter() - began) / len(scales), list[FittedModel | None]()
-        for k, (scale, inverse) in enumerate(zip(scales, inverses, strict=True)):
-            alone, found = problem.of_scale(k, scale, inverse), modes.estimate(k, scale.n_items, settings.tolerance)
-            fits.append(model_of_scale(alone, found, scale, settings, seed, seconds) if modes.converged[k] else None)
-        return fits
+        items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
+        inverses = stack_inverses(problem, items) if settings.standard_errors else [None] * len(scales)
+        seconds = (time.perf_counter() - began) / len(scales)
+        return [
+            found and model_of_scale(problem.of_scale(k, scale, own), found, scale, settings, seed, seconds)
+            for k, (scale, found, own) in enumerate(zip(scales, modes, inverses, strict=True))
+        ]
 
 
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:

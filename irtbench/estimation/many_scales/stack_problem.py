@@ -382,6 +382,11 @@ class StackProblem(Problem):
         sums = torch.stack([by_right, stack.n_correct], dim=2).flatten(0, 1)
         return StackCounts(float(each.sum()), n, sums, None, by_scale, each)
 
+    def evaluated(self, items: ItemTensors) -> tuple[ItemTensors, StackCounts, Tensor]:
+        """The items, one E step there, and the log-posterior of each scale."""
+        counts = self.counts(items)
+        return items, counts, counts.log_likelihoods + self.log_priors(items)
+
     def repeated(self, items: ItemTensors) -> ItemTensors:
         """The same items for every scale."""
         return ItemTensors.from_matrix(items.matrix.repeat(self.n_scales, 1))

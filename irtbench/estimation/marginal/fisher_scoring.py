@@ -19,9 +19,10 @@ over all are enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Self
 
 import pyro
 import pyro.distributions as dist
@@ -58,7 +59,7 @@ FINEST_FLOAT32 = 1e-3  # standard errors; in float32 the gradient is hardly know
 SLOPE_BOUND = 30.0  # |a| beyond this means that the likelihood has no maximum in it
 NEAREST_BOUND = 1e-3  # c closer to 1 than this, or to 0 where a prior keeps it off, has run away
 SHORTENED = (1.0, 1 / 4, 1 / 16)  # parts of a step that are tried before another one is
-SHORTEST_STEP = 1e-8
+SHARES = (*SHORTENED, *SHORTENED, *(0.5**k for k in range(27)))  # of the accelerated step, the other, and that uphill
 
 
 class DeltaELBO(TracedELBO):
@@ -158,113 +159,186 @@ class FisherScoring(PyroOptim):
         self.best: Evaluation | None = None
         self.steps = 0
         self._rough = False
-        self._change = math.inf
-        self._memory = StepMemory()
-        self._tries: Iterator[Tensor] = iter(())
-        self._step: Tensor | None = None
+        self._climb: Climb | None = None
 
     @torch.no_grad()
     def __call__(self, params: Iterable[Tensor], *args: Any, **kwargs: Any) -> None:
         """Judge the step that led here, and take the next."""
-        problem, here = self.loss.problem, self.loss.current
+        problem, here, climb = self.loss.problem, self.loss.current, self._climb
         assert problem is not None
         assert here is not None
-        if self.best is None or here.log_posterior >= self.best.log_posterior - self._rounding(problem):
-            if self._step is not None:
-                self.steps += 1
-                self._change = float(self._step.abs().max())
-            self.best, self._rough = here, self.loss.roughly and problem.rough is not problem
-            self._tries = self._from_here(problem, here)
-        self._step = next(self._tries, None)
-        if self._step is not None:
-            self.loss.move_to(moved(self.best.items, self._step))
-            return
         if self.status is None:
-            self.status = self._ended(Stop.NO_ASCENT)
+            posterior, taken = here.items.intercept.new_tensor([here.log_posterior]), True
+            if climb is None:
+                climb = self._climb = Climb.begin(problem, here.items, here.counts, posterior, self.covariance)
+            else:
+                taken = bool(climb.take(here.items, here.counts, posterior, rough=self._rough))
+                self.steps += taken
+            if taken:
+                self.best, self._rough = here, self.loss.roughly and problem.rough is not problem
+                self.status = self._judged(climb)
+            elif int(climb.refused) == len(SHARES):
+                self.status = self._ended(Stop.NO_ASCENT)
+            if self.status is None:
+                self.loss.move_to(climb.next_items())
+                return
+        assert self.best is not None
         self.loss.move_to(self.best.items)
 
     def stopped(self, step: int, loss: float) -> Status | None:
         """The rule for `driver.maximise`."""
         return self.status
 
-    def _rounding(self, problem: Problem) -> float:
-        """A step that lowers the log-posterior by no more than rounding is taken."""
-        assert self.best is not None
-        exact = problem.nodes.dtype == torch.float64 and not self._rough
-        return (1e-12 if exact else 1e-7) * abs(self.best.log_posterior)
-
     def _ended(self, stop: Stop, **numbers: Any) -> Status:
-        return Status(stop, self.steps, self._size, self._change, **numbers)
+        assert self._climb is not None
+        return Status(stop, self.steps, float(self._climb.size), float(self._climb.change), **numbers)
 
-    def _from_here(self, problem: Problem, here: Evaluation) -> Iterator[Tensor]:
-        """Judge where we are; unless this is the end, the steps to try from here."""
-        derivatives = item_derivatives(problem, here.items, here.counts)
-        uphill = scoring_step(problem, derivatives)
-        self._size = float(distances(problem, derivatives, uphill))
-        self.loss.roughly = self._size > FAR
-        small = self.tolerance if problem.nodes.dtype == torch.float64 else max(self.tolerance, FINEST_FLOAT32)
-        if not self._size < math.inf:
-            self.status = self._ended(Stop.NOT_FINITE)
-        elif (status := self._at_bound(problem, here.items)) is not None:
-            self.status = status
-        elif not self._rough and self._size < small and self._change < 100 * self.tolerance:
-            self.status = self._ended(Stop.CONVERGED, tolerance=small)
-        elif self.steps == self.max_steps:
-            self.status = self._ended(Stop.STEP_LIMIT, tolerance=small)
-        else:
-            return steps_to_try(problem, here.counts, derivatives, uphill, self._memory, covariance=self.covariance)
-        return iter(())
-
-    def _at_bound(self, problem: Problem, items: ItemTensors) -> Status | None:
-        """Whether a parameter has run away: then the likelihood has no maximum among finite values."""
-        steep = (problem.slopes(items).abs() > SLOPE_BOUND).any(dim=1)
-        if bool(steep.any()):
-            return self._ended(Stop.AT_BOUND, steep=tuple(torch.nonzero(steep)[:, 0].tolist()))
-        if not problem.guesses:
-            return None
-        outside = items.guessing > 1 - NEAREST_BOUND
-        if not problem.prior.guessing_is_flat:  # without a prior c = 0 is a maximum like any other
-            outside |= items.guessing < NEAREST_BOUND
-        places = tuple(torch.nonzero(problem.guessing_free & outside)[:, 0].tolist())
-        return self._ended(Stop.AT_BOUND, guessing_at_bound=places) if places else None
+    def _judged(self, climb: Climb) -> Status | None:
+        """How it ended, if here is the end: where a parameter has run away the likelihood has no finite maximum."""
+        size, exact = float(climb.size), climb.problem.nodes.dtype == torch.float64
+        self.loss.roughly = size > FAR
+        small = self.tolerance if exact else max(self.tolerance, FINEST_FLOAT32)
+        if not size < math.inf:
+            return self._ended(Stop.NOT_FINITE)
+        for name, where in zip(("steep", "guessing_at_bound"), climb.run_away, strict=False):
+            if bool(where.any()):
+                return self._ended(Stop.AT_BOUND, **{name: tuple(torch.nonzero(where)[:, 0].tolist())})
+        if not self._rough and size < small and float(climb.change) < 100 * self.tolerance:
+            return self._ended(Stop.CONVERGED, tolerance=small)
+        return self._ended(Stop.STEP_LIMIT, tolerance=small) if self.steps == self.max_steps else None
 
 
-def steps_to_try(
-    problem: Problem,
-    counts: Counts,
-    derivatives: ItemDerivatives,
-    uphill: Tensor,
-    memory: StepMemory,
-    *,
-    covariance: Tensor | None = None,
-) -> Iterator[Tensor]:
-    """Steps, the most promising first: the accelerated one, the one without memory, then shorter and shorter uphill.
+@dataclass
+class Climb:
+    """Where one scale, or each of several side by side, is on its way to its mode.
 
-    The first two are shortened before they are given up: where several items are very steep they point the right way,
-    but lead too far, and the items' own steps uphill take hundreds.
+    Every scale climbs as it would alone: its step is accelerated by its own memory, and taken back where it lowers its
+    own log-posterior.
+
+    Parameters
+    ----------
+    problem
+        The scales.
+    items, counts, log_posterior
+        The best so far, the log-posterior of each scale, shape (n_scales,).
+    which
+        Their positions among all that began together, shape (n_scales,).
+    memory
+        Of past steps.
+    change
+        Largest change of a parameter in the last step, shape (n_scales,).
+    refused
+        Number of steps that were taken back since the last one that was not, shape (n_scales,).
+    covariance
+        See `FisherScoring`.
+    step
+        The last that was tried.
     """
-    items, gradient = derivatives.items, derivatives.gradient
-    if covariance is not None:
-        own = step = torch.einsum("jakb,kb->ja", covariance, gradient)
-    else:
-        own = problem.without_fixed_directions(with_second_step(problem, counts, derivatives, uphill))
-        step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
-    memory.add(items.matrix, gradient, step)
-    accelerated = problem.without_fixed_directions(memory.accelerated()).clone()
-    # an item whose own step leads onto c = 0 goes there
-    onto_bound = items.guessing + own[:, GUESSING] == 0
-    accelerated[:, GUESSING] = torch.where(onto_bound, own[:, GUESSING], accelerated[:, GUESSING])
-    if float((accelerated * gradient).sum()) > 0:
-        for share in SHORTENED:
-            yield within_bounds(problem, items, share * accelerated)
-    memory.forget()
-    for share in SHORTENED if float((step * gradient).sum()) > 0 else (1.0,):
-        yield within_bounds(problem, items, share * step)
-    uphill = problem.without_fixed_directions(uphill)
-    scale = 1.0
-    while scale > SHORTEST_STEP:
-        yield scale * uphill
-        scale /= 2
+
+    problem: Problem
+    items: ItemTensors
+    counts: Counts
+    log_posterior: Tensor
+    which: Tensor
+    memory: StepMemory
+    change: Tensor
+    refused: Tensor
+    covariance: Tensor | None = None
+    step: Tensor = field(init=False)
+
+    @classmethod
+    def begin(
+        cls,
+        problem: Problem,
+        items: ItemTensors,
+        counts: Counts,
+        log_posterior: Tensor,
+        covariance: Tensor | None = None,
+        memory: StepMemory | None = None,
+    ) -> Self:
+        """At these items, with the memory of past steps."""
+        far, memory = torch.full_like(log_posterior, math.inf), memory or StepMemory(problem.n_scales)
+        which, refused = torch.arange(len(far), device=far.device), torch.zeros_like(far, dtype=torch.int64)
+        return cls(problem, items, counts, log_posterior, which, memory, far, refused, covariance)
+
+    @cached_property
+    def derivatives(self) -> ItemDerivatives:
+        """Of the log-posterior."""
+        return item_derivatives(self.problem, self.items, self.counts)
+
+    @cached_property
+    def uphill(self) -> Tensor:
+        """The items' own steps."""
+        return scoring_step(self.problem, self.derivatives)
+
+    @cached_property
+    def size(self) -> Tensor:
+        """How far each scale is from its maximum, see `distances`."""
+        return distances(self.problem, self.derivatives, self.uphill)
+
+    @property
+    def run_away(self) -> tuple[Tensor, ...]:
+        """Items with a slope, and with a c where any has one, that has run away, shape (n_items,) each."""
+        problem, c = self.problem, self.items.guessing
+        steep = (problem.slopes(self.items).abs() > SLOPE_BOUND).any(dim=1)
+        if not problem.guesses:
+            return (steep,)
+        # without a prior c = 0 is a maximum like any other
+        lowest = 0.0 if problem.prior.guessing_is_flat else NEAREST_BOUND
+        return steep, problem.guessing_free & ((c > 1 - NEAREST_BOUND) | (c < lowest))
+
+    @cached_property
+    def directions(self) -> tuple[Tensor, Tensor]:
+        """The accelerated step, and the one without memory, shape (n_items, width) each."""
+        problem, derivatives, items = self.problem, self.derivatives, self.items
+        if self.covariance is not None:
+            own = step = torch.einsum("jakb,kb->ja", self.covariance, derivatives.gradient)
+        else:
+            own = problem.without_fixed_directions(with_second_step(problem, self.counts, derivatives, self.uphill))
+            step = problem.without_fixed_directions(with_missing_information(problem, derivatives, own))
+        self.memory.add(items.matrix, derivatives.gradient, step)
+        accelerated = problem.without_fixed_directions(self.memory.accelerated()).clone()
+        # an item whose own step leads onto c = 0 goes there
+        onto_bound = items.guessing + own[:, GUESSING] == 0
+        accelerated[:, GUESSING] = torch.where(onto_bound, own[:, GUESSING], accelerated[:, GUESSING])
+        return accelerated, step
+
+    def next_items(self) -> ItemTensors:
+        """Where the next step of each scale leads: the most promising one that was not taken back, see `SHARES`.
+
+        Directions are shortened before they are given up: where several items are very steep they point the right way,
+        but lead too far, and the items' own steps uphill take hundreds. Those that lead down are given up at once.
+        """
+        (step, plain), gradient, tries = self.directions, self.derivatives.gradient, len(SHORTENED)
+        of_scales = self.problem.n_scales, -1
+        ascends = (step * gradient).view(of_scales).sum(dim=1) > 0
+        if bool((self.refused > 0).any()) or not bool(ascends.all()):
+            self.refused = torch.where(ascends, self.refused, self.refused.clamp(min=tries))
+            downwards = ((plain * gradient).view(of_scales).sum(dim=1) <= 0) & (self.refused >= tries)
+            self.refused = torch.where(downwards, self.refused.clamp(min=2 * tries), self.refused)
+            self.memory.forget((self.refused >= tries).cpu())
+            each = torch.stack([step, plain, self.problem.without_fixed_directions(self.uphill)])
+            chosen = (self.refused // tries).clamp(max=2), torch.arange(len(ascends), device=each.device)
+            shares = self.log_posterior.new_tensor(SHARES)[self.refused]
+            step = (shares[:, None] * each.view(3, *of_scales)[chosen]).view(step.shape)
+        self.step = within_bounds(self.problem, self.items, step)
+        return moved(self.items, self.step)
+
+    def take(self, items: ItemTensors, counts: Counts, log_posterior: Tensor, *, rough: bool = False) -> Tensor:
+        """Go on to these items where they lower the log-posterior by no more than rounding; where that is."""
+        rounding = 1e-12 if self.problem.nodes.dtype == torch.float64 and not rough else 1e-7
+        taken = log_posterior >= self.log_posterior - rounding * self.log_posterior.abs()
+        lengths = self.step.abs().view(len(taken), -1).amax(dim=1)
+        self.change, self.refused = torch.where(taken, lengths, self.change), torch.where(taken, 0, self.refused + 1)
+        if bool(taken.any()):
+            self.move(taken, items, counts, log_posterior)
+            for name in ("derivatives", "uphill", "size", "directions"):
+                self.__dict__.pop(name, None)
+        return taken
+
+    def move(self, taken: Tensor, items: ItemTensors, counts: Counts, log_posterior: Tensor) -> None:
+        """Go on to these items; of several scales, those that take the step."""
+        self.items, self.counts, self.log_posterior = items, counts, log_posterior
 
 
 def delta_guide(start: Mapping[str, Tensor]) -> Callable[..., None]:
