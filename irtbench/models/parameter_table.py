@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -290,7 +291,9 @@ def stated_population(table: pd.DataFrame, source: str | Path) -> Quadrature | N
     if not set(POPULATION) & set(table.columns):
         return None
     demand_columns(table, list(POPULATION), source)
-    moments = {name: to_numbers(table[name], place=lambda _, of=name: f"{source}: column {of}") for name in POPULATION}
+    moments = {
+        name: to_numbers(table[name], place=partial("{}: column {}".format, source, name)) for name in POPULATION
+    }
     for name, values in moments.items():
         if np.unique(values).size != 1 or not np.isfinite(values).all():
             raise InputError(f"{source}: column {name}: expected one number, the same for every item")

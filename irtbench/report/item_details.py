@@ -13,6 +13,7 @@ from irtbench.data.items import ItemTable
 from irtbench.diagnostics.empirical_curve import ObservedShares, observed_shares
 from irtbench.evaluation.proportion import wilson_interval
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.parameter_table import POPULATION
 from irtbench.report.formatting import decimal, percent, plural
 from irtbench.report.page import drawn_options, item_anchor
 from irtbench.report.paper_tables import explain, item_status_table, ranges_of, stacked
@@ -220,8 +221,12 @@ SCORE_COLUMNS = [
 
 
 def items_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
-    """Parameters of all kept items: the columns of items.csv, and the scale."""
+    """Parameters of all kept items: the columns of items.csv, the population if it is not N(0, 1), and the scale."""
     retained = {scale.name: scale.parameters(scale.scale.items) for scale in scales if scale.scale is not None}
+    for scale in scales:
+        if scale.name in retained and scale.fitted is not None and (moments := scale.fitted.moments) is not None:
+            stated = dict(zip(POPULATION, (moments.mean, moments.sd), strict=True))
+            retained[scale.name] = retained[scale.name].assign(**stated)
     return stacked(retained, ["item_id", "scale"])
 
 

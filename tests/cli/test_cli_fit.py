@@ -61,6 +61,14 @@ def test_rasch_from_fit_to_score_and_diagnosis(folder: Path) -> None:
         np.testing.assert_allclose(read(folder, "again")["theta"], scores["theta"])
         run(f"form adapt rasch/{known} --replay responses.csv -o {known}.path.csv", cwd=folder)
     pd.testing.assert_frame_equal(read(folder, "bank.json.path"), read(folder, "items.csv.path"))
+    # and so it is of a study
+    (folder / "study.toml").write_text(
+        '[study]\ntitle = "t"\n[data]\nanswers = "responses.csv"\ncontent = "responses"\n'
+        '[model]\nkind = "rasch"\n[pruning]\npreset = "none"\n'
+    )
+    run("build study.toml -o study -q", cwd=folder)
+    run("score study/items.csv responses.csv -o again.csv -q", cwd=folder)
+    np.testing.assert_allclose(read(folder, "again")["theta"], scores["theta"], atol=1e-4)
     # the number right is sufficient in a Rasch model: the same ability as by the responses
     by_score = scores.groupby("n_correct")["theta"].mean()
     for given in ("bank.json", "items.csv"):
