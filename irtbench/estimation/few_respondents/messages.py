@@ -7,9 +7,9 @@ number never outweighs the noise of their estimates. Here items are draws from a
 nodes, which are found in turns. A pass gives everybody's posterior and every item's likelihood at its nodes; then the
 items' density is learnt (`learnt_prior`) and nodes are placed anew.
 
-A pass is belief propagation (Pearl, 1988; Yedidia, Freeman & Weiss, 2005) on the graph of respondents and items, whose edges are
-responses. What respondent i adds to the likelihood of item j is an average over theta's posterior given the responses
-to all other items,
+A pass is belief propagation (Pearl, 1988; Yedidia, Freeman & Weiss, 2005) on the graph of respondents and items, whose
+edges are responses. What respondent i adds to the likelihood of item j is an average over theta's posterior given the
+responses to all other items,
 
     p_ij(item) = sum_q w_iq P(x_ij | theta_q, item) / P_j(x_ij | theta_q)   (up to a constant),
 
