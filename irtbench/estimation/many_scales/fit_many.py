@@ -348,10 +348,14 @@ def fit_group(
         problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
         first = problem.start() if start is None else problem.repeated(problem.from_public(start))
         items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        inverses = stack_inverses(problem, items) if settings.standard_errors else [None] * len(scales)
+        inverses: Sequence[tuple[Tensor, Tensor] | None] = [None] * len(scales)
+        if settings.standard_errors:
+            inverses = stack_inverses(problem, items)
         seconds = (time.perf_counter() - began) / len(scales)
         return [
-            found and model_of_scale(problem.of_scale(k, scale, own), found, scale, settings, seed, seconds)
+            None
+            if found is None
+            else model_of_scale(problem.of_scale(k, scale, own), found, scale, settings, seed, seconds)
             for k, (scale, found, own) in enumerate(zip(scales, modes, inverses, strict=True))
         ]
 
