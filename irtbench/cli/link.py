@@ -221,7 +221,7 @@ def linked(
         "ancestry": irtbench.building.extending.ancestry_of(made.provenance),
     }
 
-    alone = "standard errors unknown, for the covariances of the items are; a bank.json has them, items.csv has not"
+    alone = "standard errors unknown, for those of the items are: items.csv has none, nor a fit that did not converge"
     of_what = "" if found.joint else WITHOUT
     known_errors = f"standard errors: slope {found.se_slope:.4f}, intercept {found.se_intercept:.4f}{of_what}"
     words: Words = [
