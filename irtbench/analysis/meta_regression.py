@@ -26,7 +26,15 @@ SMALLEST, LARGEST = 1e-3, 1e2  # of s and lambda, times the standard deviation o
 
 @dataclass(frozen=True, eq=False)
 class Effects(Shown, columns="term=terms, effect, se, lower, upper"):
-    """Base of results with effects of an intercept and of features, a row each, shape (n_terms,)."""
+    """Base of results with effects of an intercept and of features, which have a row each in their table.
+
+    Parameters
+    ----------
+    terms
+        ``intercept`` and the features.
+    effect, se, lower, upper
+        Of each, shape (n_terms,).
+    """
 
     terms: tuple[str, ...]
     effect: Array

@@ -256,11 +256,11 @@ def blas_threads() -> set[int]:
 def test_a_fit_limits_both_and_gives_them_back_even_if_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     inside: list[tuple[int, set[int]]] = []
 
-    def broken(*arguments: object) -> None:
+    def broken(*arguments: object, **words: object) -> None:
         inside.append((torch.get_num_threads(), blas_threads()))
         raise RuntimeError("broken on purpose")
 
-    monkeypatch.setattr(fit, "estimate", broken)
+    monkeypatch.setattr(fit, "fit_scale", broken)
     with pytest.raises(RuntimeError, match="broken on purpose"):
         fit_model(drawn(50, 4))
     assert inside == [(1, {1})]
