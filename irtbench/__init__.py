@@ -12,7 +12,7 @@ from textwrap import fill
 from irtbench.data import exports
 from irtbench.data.exports import homes_of
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _STUB = Path(__file__).with_suffix(".pyi")
 _HOMES = {name: module.removeprefix("irtbench.") for name, module in homes_of(_STUB).items()}
