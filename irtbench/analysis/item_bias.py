@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -28,15 +29,13 @@ from irtbench.analysis.linked_groups import (
     ComparedItems,
     GroupLikelihood,
     LinkedGroups,
-    in_categories,
     in_every_group,
     link,
-    right_or_wrong,
 )
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice, demand_share
+from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
@@ -46,6 +45,7 @@ from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_se
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import Nominal
 
 Method = Literal["likelihood_ratio", "logistic"]
@@ -228,10 +228,10 @@ def item_bias(
         raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
     focal = np.asarray(focal, dtype=np.bool_)
     if models is None:
-        compared, merged = _right_or_wrong(as_responses(responses), focal, settings, alpha)
+        compared, merged = _right_or_wrong(as_responses(responses), focal, settings, alpha), ()
     else:
         compared, merged = _in_categories(responses, focal, models, levels, settings, alpha)
-    n_items = compared.n_items
+    n_items = len(compared.item_ids)
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
 
@@ -292,10 +292,10 @@ def comparable_in_categories(
 ) -> tuple[str, ...]:
     """Items of which every group gave the same two categories or more."""
     given = CodedScores.of(scores, levels=levels)
-    codes, item_ids = given.codes, given.item_ids
-    asked = np.array([(codes[part] != MISSING).any(axis=0) for part in members]).all(axis=0)
-    together = in_every_group(np.where(asked, codes, MISSING).astype(np.int8), tuple(members))
-    return tuple(item for item, top in zip(item_ids, together.max(axis=0), strict=True) if top > 0)
+    asked = np.array([(given.codes[part] != MISSING).any(axis=0) for part in members]).all(axis=0)
+    shared = replace(given, codes=np.where(asked, given.codes, MISSING).astype(np.int8))
+    together = in_every_group(shared, members).categories
+    return tuple(item for item, own in zip(given.item_ids, together, strict=True) if len(own) > 1)
 
 
 def _check_groups(
@@ -305,26 +305,30 @@ def _check_groups(
     if focal.shape != (len(observed),):
         raise InputError(f"item bias: focal has shape {focal.shape} for {len(observed)} respondents")
     demand_share("item bias: alpha", alpha)
-    if len(item_ids) < FEWEST_ITEMS:
-        raise InputError(f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have anchors")
-    for name, members in (("reference", ~focal), ("focal", focal)):
-        if members.sum() < FEWEST_IN_GROUP:
-            raise InputError(
-                f"item bias: {members.sum()} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"
-            )
-        if names := [item_ids[j] for j in np.flatnonzero(~observed[members].any(axis=0))]:
-            raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")
+    groups = [
+        (name, int(part.sum()), ~observed[part].any(axis=0)) for name, part in (("reference", ~focal), ("focal", focal))
+    ]
+    refuse_any((
+        (len(item_ids) < FEWEST_ITEMS,
+         f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have anchors"),
+        *(reason for name, size, lacks in groups for reason in (
+            (size < FEWEST_IN_GROUP,
+             f"item bias: {size} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"),
+            (lacks.any(),
+             f"item bias: nobody in the {name} group answered item {name_first([*compress(item_ids, lacks)])}"),
+        )),
+    ))  # fmt: skip
 
 
 def _right_or_wrong(
     responses: ResponseMatrix, focal: NDArray[np.bool_], settings: FitSettings, alpha: float
-) -> tuple[ComparedItems, tuple[str, ...]]:
+) -> ComparedItems:
     """Responses to be compared; refuses what the tests cannot use."""
     _check_groups(focal, responses.observed, responses.item_ids, alpha)
     p = responses.proportion_correct()
-    if constant := [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]:
+    if constant := [*compress(responses.item_ids, (p == 0) | (p == 1))]:
         raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
-    return right_or_wrong(responses, settings), ()
+    return ComparedItems(responses, (Logistic(),) * responses.n_items, settings)
 
 
 def _in_categories(
@@ -332,26 +336,22 @@ def _in_categories(
 ) -> tuple[ComparedItems, tuple[str, ...]]:
     """Scores to be compared, and the items of which categories were made one; refuses what the tests cannot use."""
     given = CodedScores.of(scores, levels=levels)
-    codes, respondents, item_ids = given.codes, given.respondent_ids, given.item_ids
     if models in RASCH_KINDS:
         raise InputError(f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm")
-    each = models_of(models, item_ids)
+    each = models_of(models, given.item_ids)
     if any(isinstance(model, Nominal) for model in each):
         raise InputError(
             "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"
         )
-    _check_groups(focal, codes != MISSING, item_ids, alpha)
-    members = (~focal, focal)
-    together = in_every_group(codes, members)
-    merged = tuple(item for item, there in zip(item_ids, (together != codes).any(axis=0), strict=True) if there)
-    n_categories = tuple(int(column.max()) + 1 for column in together.T)
-    if alike := [item for item, n in zip(item_ids, n_categories, strict=True) if n < 2]:
+    _check_groups(focal, given.codes != MISSING, given.item_ids, alpha)
+    together = in_every_group(given, (~focal, focal))
+    if alike := [item for item, own in zip(given.item_ids, together.categories, strict=True) if len(own) < 2]:
         raise InputError(
             f"item bias: no two categories that both groups gave to item {name_first(alike)}; leave such items out"
         )
-    categories = tuple(tuple(range(n)) for n in n_categories)
-    check_categories(CodedScores(respondents, item_ids, categories, together), each)
-    return in_categories(together, item_ids, each, n_categories, settings), merged
+    check_categories(together, each)
+    merged = compress(given.item_ids, (together.codes != given.codes).any(axis=0))
+    return ComparedItems(together, each, settings), tuple(merged)
 
 
 def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
