@@ -24,6 +24,7 @@ from irtbench.analysis.item_differences import (
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import demand_choice, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.responses import Responses
 from irtbench.diagnostics.empirical_curve import ordinal_regression
 from irtbench.models.coded_scores import CodedScores, Levels
 
@@ -90,7 +91,7 @@ class MantelHaenszel(
 
 
 def mantel_haenszel(
-    responses: ResponsesLike,
+    responses: ResponsesLike | Responses,
     groups: Iterable[str | None],
     *,
     reference: str | None = None,
@@ -306,7 +307,7 @@ class ScoreRegression(
 
 
 def score_regression(
-    responses: ResponsesLike,
+    responses: ResponsesLike | Responses,
     groups: Iterable[str | None],
     *,
     reference: str | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from irtbench.analysis.item_differences import (
     Grade,
     ItemDifferences,
     Statistics,
+    coded,
     ets_class,
     jodoin_gierl_class,
     nagelkerke,
@@ -37,7 +38,7 @@ from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, models_of
@@ -138,7 +139,7 @@ class ItemBias(
 
 @shows_fields(FitSettings, words=WORDS)
 def item_bias(
-    responses: ResponsesLike,
+    responses: ResponsesLike | Responses,
     focal: NDArray[np.bool_],
     *,
     models: Models | None = None,
@@ -226,17 +227,15 @@ def item_bias(
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
         raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
-    focal = np.asarray(focal, dtype=np.bool_)
-    if models is None:
-        compared, merged = _right_or_wrong(as_responses(responses), focal, settings, alpha), ()
-    else:
-        compared, merged = _in_categories(responses, focal, models, levels, settings, alpha)
-    n_items = len(compared.item_ids)
+    focal, scores = np.asarray(focal, dtype=np.bool_), cast(Any, responses)
+    given = as_responses(responses) if models is None else CodedScores.of(scores, levels=levels)
+    compared, merged = _compared(given, focal, models, settings, alpha)
+    n_items = given.n_items
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
 
     def test(anchor: NDArray[np.bool_]) -> tuple[Statistics, Statistics, tuple[LinkedGroups, Statistics]]:
-        linked = link(compared, focal, freed=~anchor, settings=settings)
+        linked = link(compared, focal, freed=~anchor)
         found = np.array([one(linked, item) for item in range(n_items)])
         return found[:, 0] / df, chdtrc(df, found[:, 0]), (linked, found)
 
@@ -254,7 +253,7 @@ def item_bias(
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
     mean, log_deviation = linked.problem.prior.populations(linked.mode.items)
     return ItemBias(
-        item_ids=compared.item_ids,
+        item_ids=given.item_ids,
         method=method,
         delta=delta,
         size=_sizes(delta, x2_uniform, alpha),
@@ -288,7 +287,7 @@ def comparable_items(responses: ResponseMatrix, focal: NDArray[np.bool_]) -> tup
 
 
 def comparable_in_categories(
-    scores: pd.DataFrame, members: Sequence[NDArray[np.bool_]], levels: Levels = None
+    scores: pd.DataFrame | CodedScores, members: Sequence[NDArray[np.bool_]], levels: Levels = None
 ) -> tuple[str, ...]:
     """Items of which every group gave the same two categories or more."""
     given = CodedScores.of(scores, levels=levels)
@@ -298,59 +297,50 @@ def comparable_in_categories(
     return tuple(item for item, own in zip(given.item_ids, together, strict=True) if len(own) > 1)
 
 
-def _check_groups(
-    focal: NDArray[np.bool_], observed: NDArray[np.bool_], item_ids: tuple[str, ...], alpha: float
-) -> None:
-    """Refuse groups that cannot be compared."""
-    if focal.shape != (len(observed),):
-        raise InputError(f"item bias: focal has shape {focal.shape} for {len(observed)} respondents")
+def _compared(
+    given: ResponseMatrix | CodedScores,
+    focal: NDArray[np.bool_],
+    models: Models | None,
+    settings: FitSettings,
+    alpha: float,
+) -> tuple[ComparedItems, tuple[str, ...]]:
+    """Responses to be compared, and the items of which categories were made one; refuses what tests cannot use."""
+    ids, observed = given.item_ids, coded(given) != MISSING
+    refuse_any([
+        (models in RASCH_KINDS,
+         f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm"),
+    ])  # fmt: skip
+    each = (Logistic(),) * len(ids) if models is None else models_of(models, ids)
+    refuse_any((
+        (any(isinstance(model, Nominal) for model in each),
+         "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"),
+        (focal.shape != (len(observed),), f"item bias: focal has shape {focal.shape} for {len(observed)} respondents"),
+    ))  # fmt: skip
     demand_share("item bias: alpha", alpha)
     groups = [
-        (name, int(part.sum()), ~observed[part].any(axis=0)) for name, part in (("reference", ~focal), ("focal", focal))
+        (name, int(part.sum()), [*compress(ids, ~observed[part].any(axis=0))])
+        for name, part in (("reference", ~focal), ("focal", focal))
     ]
     refuse_any((
-        (len(item_ids) < FEWEST_ITEMS,
-         f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have anchors"),
-        *(reason for name, size, lacks in groups for reason in (
+        (len(ids) < FEWEST_ITEMS, f"item bias: {len(ids)} items; expected at least {FEWEST_ITEMS}, to have anchors"),
+        *(reason for name, size, lacking in groups for reason in (
             (size < FEWEST_IN_GROUP,
              f"item bias: {size} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"),
-            (lacks.any(),
-             f"item bias: nobody in the {name} group answered item {name_first([*compress(item_ids, lacks)])}"),
+            (lacking, f"item bias: nobody in the {name} group answered item {name_first(lacking)}"),
         )),
     ))  # fmt: skip
-
-
-def _right_or_wrong(
-    responses: ResponseMatrix, focal: NDArray[np.bool_], settings: FitSettings, alpha: float
-) -> ComparedItems:
-    """Responses to be compared; refuses what the tests cannot use."""
-    _check_groups(focal, responses.observed, responses.item_ids, alpha)
-    p = responses.proportion_correct()
-    if constant := [*compress(responses.item_ids, (p == 0) | (p == 1))]:
-        raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
-    return ComparedItems(responses, (Logistic(),) * responses.n_items, settings)
-
-
-def _in_categories(
-    scores: Any, focal: NDArray[np.bool_], models: Models, levels: Levels, settings: FitSettings, alpha: float
-) -> tuple[ComparedItems, tuple[str, ...]]:
-    """Scores to be compared, and the items of which categories were made one; refuses what the tests cannot use."""
-    given = CodedScores.of(scores, levels=levels)
-    if models in RASCH_KINDS:
-        raise InputError(f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm")
-    each = models_of(models, given.item_ids)
-    if any(isinstance(model, Nominal) for model in each):
-        raise InputError(
-            "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"
-        )
-    _check_groups(focal, given.codes != MISSING, given.item_ids, alpha)
-    together = in_every_group(given, (~focal, focal))
-    if alike := [item for item, own in zip(given.item_ids, together.categories, strict=True) if len(own) < 2]:
-        raise InputError(
-            f"item bias: no two categories that both groups gave to item {name_first(alike)}; leave such items out"
-        )
-    check_categories(together, each)
-    merged = compress(given.item_ids, (together.codes != given.codes).any(axis=0))
+    p = given.proportion_correct() if models is None else np.full(len(ids), 0.5)
+    constant = [*compress(ids, (p == 0) | (p == 1))]
+    together = in_every_group(given, (~focal, focal)) if isinstance(given, CodedScores) else given
+    alike = [*compress(ids, [len(own) < 2 for own in together.categories])]
+    refuse_any((
+        (constant, f"item bias: all responses are the same for item {name_first(constant)}; leave such items out"),
+        (alike, f"item bias: no two categories that both groups gave to item {name_first(alike)}; leave such items "
+         "out"),
+    ))  # fmt: skip
+    if isinstance(together, CodedScores):
+        check_categories(together, each)
+    merged = compress(ids, (coded(together) != coded(given)).any(axis=0))
     return ComparedItems(together, each, settings), tuple(merged)
 
 
@@ -380,12 +370,11 @@ def _refitted(linked: LinkedGroups, item: int, x2: float, x2_uniform: float) -> 
 
 def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
-    members = [part.rows.asked[:, item].cpu().numpy() > 0 for part in linked.groups]
     outcomes = linked.compared.outcomes(item)
     counts = np.concatenate([outcomes[part] for part in (~linked.focal, linked.focal)])
     theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
     group = np.repeat([0.0, 1.0], [len(part.rows) for part in linked.groups])
-    answered = np.concatenate(members)
+    answered = counts.sum(axis=1) > 0
     counts, theta, group = (values[answered] for values in (counts, theta, group))
     columns = np.stack([theta, group, group * theta], axis=1)
     same, uniform, either = (ordinal_regression(columns[:, :width], counts, FIRMNESS) for width in (1, 2, 3))

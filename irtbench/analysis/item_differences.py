@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import compress
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -130,12 +130,17 @@ class MatchedGroups:
         return self.values @ counted.astype(np.int64)
 
 
+def coded(responses: ResponseMatrix | CodedScores) -> NDArray[Any]:
+    """Categories, or 1 and 0 (numbers right of several trials), -1 where missing, shape (n_respondents, n_items)."""
+    return responses.codes if isinstance(responses, CodedScores) else responses.coded_responses
+
+
 def match_groups(
     responses: ResponseMatrix | CodedScores, groups: Iterable[str | None], reference: str | None
 ) -> MatchedGroups:
     """Keep who belongs to a group, not None, and answered every item; None for the largest as reference."""
     demand_single(responses, "matching by sum score (by ability it is)")
-    codes = responses.codes if isinstance(responses, CodedScores) else responses.coded_responses
+    codes = coded(responses)
     groups = [None if pd.isna(name) else str(name) for name in groups]
     n_items, names = responses.n_items, list(dict.fromkeys(name for name in groups if name is not None))
     refuse_any((

@@ -15,11 +15,11 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, fit_model, problem_of
-from irtbench.estimation.fit_categories import FittedCategories, fit_categories, problem_in_categories
+from irtbench.estimation.fit_categories import fit_categories, problem_in_categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode
-from irtbench.estimation.marginal.group_problem import BOUND, GroupProblem, find_group_mode, group_nodes
+from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode, problem_of_groups
 from irtbench.estimation.marginal.nodes import information
 from irtbench.estimation.marginal.problem import Estimate, Evaluation, Problem
 from irtbench.estimation.settings import FitSettings
@@ -61,11 +61,6 @@ class ComparedItems:
     models: Sequence[ItemModel]
     settings: FitSettings
 
-    @property
-    def item_ids(self) -> tuple[str, ...]:
-        """The items."""
-        return self.responses.item_ids
-
     @cached_property
     def n_categories(self) -> list[int]:
         """How many categories each has."""
@@ -101,13 +96,11 @@ class ComparedItems:
         alone = FitSettings(device=settings.device) if some.in_categories else settings
         tolerance = max(settings.tolerance, TOLERANCE_ALONE)
         alone = replace(alone, prior="weak", standard_errors=True, tolerance=tolerance)
-        if isinstance(some, CodedScores):
-            found = fit_categories(some, dict(zip(self.item_ids, self.models, strict=True)), alone)
-        else:
-            found = fit_model(some, alone)
-        if not found.converged or found.items.covariance is None:
-            return None
-        return found.items.as_items() if isinstance(found, FittedCategories) else found.items
+        if not isinstance(some, CodedScores):
+            fitted = fit_model(some, alone)
+            return fitted.items if fitted.converged and fitted.items.covariance is not None else None
+        found = fit_categories(some, dict(zip(some.item_ids, self.models, strict=True)), alone)
+        return found.items.as_items() if found.converged and found.items.covariance is not None else None
 
     @property
     def everybody(self) -> DenseRows:
@@ -119,10 +112,6 @@ class ComparedItems:
     def observed(self) -> NDArray[np.bool_]:
         """Where there is a response, shape (n_respondents, n_items)."""
         return np.asarray((self.everybody.asked > 0).cpu().numpy())
-
-    def rows(self, members: NDArray[np.bool_]) -> DenseRows:
-        """The responses of some respondents."""
-        return self.everybody.where(torch.from_numpy(members).to(self.everybody.device))
 
     def columns(self, item: int) -> slice:
         """Columns of an item's outcomes but the lowest."""
@@ -137,7 +126,7 @@ class ComparedItems:
 
     def alike(self, members: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
         """Where all of a group answered alike, so that a difference may be infinite, shape (n_groups, n_items)."""
-        given = [self.outcomes(item) > 0 for item in range(len(self.item_ids))]
+        given = [self.outcomes(item) > 0 for item in range(self.responses.n_items)]
         return np.array([[each[part].any(axis=0).sum() < 2 for each in given] for part in members])
 
 
@@ -275,10 +264,10 @@ class LinkedGroups:
             known_information=known,
         )
         if start is None:
-            wide = self.problem.prior.width
-            both = torch.stack([whole[item], whole[-1]])
-            matrix = torch.cat([both[:, :width], both[:, wide : wide + width]], dim=1)
-            matrix[1, :width] = 0.0
+            prior = self.problem.prior
+            own = ItemTensors.from_matrix(whole[item : item + 1, prior.width : prior.width + width])
+            moments = prior.populations(self.mode.items)
+            matrix = problem.prior.joined(own, *moments, difference=whole[item, :width]).matrix
         else:
             matrix = start.items.matrix.clone()
         matrix[0, :width] *= problem.prior.differs[0]
@@ -354,35 +343,26 @@ def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | Non
     return replace(found, items=designed.item_parameters(found.items))
 
 
-def link(
-    compared: ComparedItems,
-    focal: NDArray[np.bool_],
-    *,
-    freed: NDArray[np.bool_],
-    settings: FitSettings,
-) -> LinkedGroups:
+def link(compared: ComparedItems, focal: NDArray[np.bool_], *, freed: NDArray[np.bool_]) -> LinkedGroups:
     """Fit both groups with the items common to them, but for those freed.
 
     Where all of a group answer a freed item alike, the likelihood is highest at an infinite difficulty, where the
     answers are certain: they say nothing of anything else, and are left out. A slope that grows without end in the
     focal group is taken to be that of the other.
     """
-    settings = replace(settings, tolerance=max(settings.tolerance, TOLERANCE))
-    members = (~focal, focal)
+    settings, pooled, members = compared.settings, compared.pooled, (~focal, focal)
     alike = compared.alike(members)
     counted = ~(alike & freed)
     differs = (freed & counted.all(axis=0))[:, None] & compared.entries
     with threads_for(compared.observed.size), torch.no_grad():
-        pooled = compared.pooled
-        device = pooled.rows.device
-        nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), pooled.nodes.dtype, device)
-        rows, start = [compared.rows(part) for part in members], pooled.starting_values()
+        device, start = pooled.rows.device, pooled.starting_values()
+        rows = [compared.everybody.where(torch.from_numpy(part).to(device)) for part in members]
         counting = tuple(of_counted(*each) for each in zip(rows, torch.from_numpy(counted).to(device), strict=True))
         while True:
             free = torch.from_numpy(differs).to(device)
-            problem = GroupProblem.of_groups(replace(pooled, nodes=nodes), counting, free)
+            problem, near = problem_of_groups(pooled, counting, n_nodes=settings.n_nodes, differs=free, start=start)
             problem, mode = find_group_mode(
-                problem, problem.prior.joined(start), tolerance=settings.tolerance, max_steps=settings.max_steps
+                problem, near, tolerance=max(settings.tolerance, TOLERANCE), max_steps=settings.max_steps
             )
             steep = [j for j in mode.status.steep if j < len(differs) and differs[j, 0]]
             if mode.status.stop is not Stop.AT_BOUND or not steep:
