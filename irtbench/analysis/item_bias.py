@@ -230,7 +230,7 @@ def item_bias(
     focal, scores = np.asarray(focal, dtype=np.bool_), cast(Any, responses)
     given = as_responses(responses) if models is None else CodedScores.of(scores, levels=levels)
     compared, merged = _compared(given, focal, models, settings, alpha)
-    n_items = given.n_items
+    n_items, observed = given.n_items, coded(given) != MISSING
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
 
@@ -241,7 +241,7 @@ def item_bias(
 
     first = np.ones(n_items, dtype=np.bool_)
     if purify:
-        first = agreeing_items(compared.estimated, focal, compared.observed)
+        first = agreeing_items(compared.estimated, focal, observed)
     with fenced(0), torch.no_grad(), threads_for(compared.pooled.n_cells):
         anchor, (_, _, (linked, found)), rounds, _ = purified_anchors(
             test, first, alpha=alpha, purify=purify, most_rounds=MOST_ROUNDS
@@ -249,7 +249,7 @@ def item_bias(
         if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.mode.status.converged:
             found[:, :2] = [_refitted(linked, item, *found[item, :2]) for item in range(n_items)]
     x2, x2_uniform, shift, rms_difference, r2_change = found.T
-    p, delta, observed = chdtrc(df, x2), DELTA_PER_LOGIT * shift, compared.observed
+    p, delta = chdtrc(df, x2), DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
     mean, log_deviation = linked.problem.prior.populations(linked.mode.items)
     return ItemBias(

@@ -108,11 +108,6 @@ class ComparedItems:
         assert isinstance(self.pooled.rows, DenseRows)
         return self.pooled.rows
 
-    @property
-    def observed(self) -> NDArray[np.bool_]:
-        """Where there is a response, shape (n_respondents, n_items)."""
-        return np.asarray((self.everybody.asked > 0).cpu().numpy())
-
     def columns(self, item: int) -> slice:
         """Columns of an item's outcomes but the lowest."""
         first = sum(self.n_categories[:item]) - item
@@ -354,7 +349,7 @@ def link(compared: ComparedItems, focal: NDArray[np.bool_], *, freed: NDArray[np
     alike = compared.alike(members)
     counted = ~(alike & freed)
     differs = (freed & counted.all(axis=0))[:, None] & compared.entries
-    with threads_for(compared.observed.size), torch.no_grad():
+    with threads_for(focal.size * compared.responses.n_items), torch.no_grad():
         device, start = pooled.rows.device, pooled.starting_values()
         rows = [compared.everybody.where(torch.from_numpy(part).to(device)) for part in members]
         counting = tuple(of_counted(*each) for each in zip(rows, torch.from_numpy(counted).to(device), strict=True))

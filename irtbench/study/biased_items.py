@@ -130,8 +130,7 @@ def compare_items(of: Compared, how: HowTested, *, seed: int, progress: Callable
     worst_first = [item for item in items.sort_values("p", kind="stable")["item_id"] if item in set(flagged)]
     effect, why_not = effect_or_reason(of, worst_first, how.settings, seed)
     about |= {"flagged": flagged, "items_left_out": of.left_out} | ({} if effect is None else effect.about())
-    about |= {"test_not_available": why_not} if why_not else {}
-    return ComparedItems(of.names, items, about, effect)
+    return ComparedItems(of.names, items, about | ({"test_not_available": why_not} if why_not else {}), effect)
 
 
 def tested_items(of: Compared, how: HowTested, progress: Callable[[str], None]) -> tuple[pd.DataFrame, dict[str, Any]]:
