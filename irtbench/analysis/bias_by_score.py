@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtri
 
@@ -19,15 +18,15 @@ from irtbench.analysis.item_differences import (
     ets_class,
     jodoin_gierl_class,
     match_groups,
-    matched_values,
     nagelkerke,
     purified_anchors,
 )
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import demand_choice, demand_share
 from irtbench.data.multiple_testing import Adjustment, adjust
+from irtbench.data.responses import Responses
 from irtbench.diagnostics.empirical_curve import ordinal_regression
-from irtbench.models.coded_scores import MISSING, CodedScores, Levels
+from irtbench.models.coded_scores import CodedScores, Levels
 
 TWO_SIDED_95 = float(ndtri(0.975))
 CORRECTION = 0.5
@@ -92,7 +91,7 @@ class MantelHaenszel(
 
 
 def mantel_haenszel(
-    responses: ResponsesLike,
+    responses: ResponsesLike | Responses,
     groups: Iterable[str | None],
     *,
     reference: str | None = None,
@@ -308,7 +307,7 @@ class ScoreRegression(
 
 
 def score_regression(
-    responses: ResponsesLike,
+    responses: ResponsesLike | Responses,
     groups: Iterable[str | None],
     *,
     reference: str | None = None,
@@ -374,13 +373,9 @@ def score_regression(
     """
     demand_share("item bias: alpha", alpha)
     demand_choice("item bias: difference", difference, Difference)
-    if in_categories:
-        scores = responses if isinstance(responses, pd.DataFrame) else np.asarray(responses)
-        given = CodedScores.of(scores, levels=levels)
-        codes, item_ids = given.codes, given.item_ids
-        matched = matched_values(np.where(codes == MISSING, np.nan, codes), item_ids, groups, reference)
-    else:
-        matched = match_groups(as_responses(responses), groups, reference)
+    scores: Any = responses
+    given = CodedScores.of(scores, levels=levels) if in_categories else as_responses(responses)
+    matched = match_groups(given, groups, reference)
     n_items, n_focal = len(matched.item_ids), len(matched.names) - 1
     df = 2 * n_focal if difference == "any" else n_focal
     before, after = {"any": (0, 2), "uniform": (0, 1), "crossing": (1, 2)}[difference]

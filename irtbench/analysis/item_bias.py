@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from dataclasses import dataclass, replace
+from itertools import compress
+from typing import Any, Literal, Unpack, cast
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from irtbench.analysis.item_differences import (
     Grade,
     ItemDifferences,
     Statistics,
+    coded,
     ets_class,
     jodoin_gierl_class,
     nagelkerke,
@@ -28,17 +30,15 @@ from irtbench.analysis.linked_groups import (
     ComparedItems,
     GroupLikelihood,
     LinkedGroups,
-    in_categories,
     in_every_group,
     link,
-    right_or_wrong,
 )
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice, demand_share
+from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.responses import ResponseMatrix, name_first
+from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, models_of
@@ -46,6 +46,7 @@ from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_se
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import Nominal
 
 Method = Literal["likelihood_ratio", "logistic"]
@@ -138,7 +139,7 @@ class ItemBias(
 
 @shows_fields(FitSettings, words=WORDS)
 def item_bias(
-    responses: ResponsesLike,
+    responses: ResponsesLike | Responses,
     focal: NDArray[np.bool_],
     *,
     models: Models | None = None,
@@ -226,23 +227,21 @@ def item_bias(
         raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
     if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
         raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
-    focal = np.asarray(focal, dtype=np.bool_)
-    if models is None:
-        compared, merged = _right_or_wrong(as_responses(responses), focal, settings, alpha)
-    else:
-        compared, merged = _in_categories(responses, focal, models, levels, settings, alpha)
-    n_items = compared.n_items
+    focal, scores = np.asarray(focal, dtype=np.bool_), cast(Any, responses)
+    given = as_responses(responses) if models is None else CodedScores.of(scores, levels=levels)
+    compared, merged = _compared(given, focal, models, settings, alpha)
+    n_items, observed = given.n_items, coded(given) != MISSING
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
 
     def test(anchor: NDArray[np.bool_]) -> tuple[Statistics, Statistics, tuple[LinkedGroups, Statistics]]:
-        linked = link(compared, focal, freed=~anchor, settings=settings)
+        linked = link(compared, focal, freed=~anchor)
         found = np.array([one(linked, item) for item in range(n_items)])
         return found[:, 0] / df, chdtrc(df, found[:, 0]), (linked, found)
 
     first = np.ones(n_items, dtype=np.bool_)
     if purify:
-        first = agreeing_items(compared.estimated, focal, compared.observed)
+        first = agreeing_items(compared.estimated, focal, observed)
     with fenced(0), torch.no_grad(), threads_for(compared.pooled.n_cells):
         anchor, (_, _, (linked, found)), rounds, _ = purified_anchors(
             test, first, alpha=alpha, purify=purify, most_rounds=MOST_ROUNDS
@@ -250,11 +249,11 @@ def item_bias(
         if method == "likelihood_ratio" and n_items <= MOST_TO_REFIT and linked.mode.status.converged:
             found[:, :2] = [_refitted(linked, item, *found[item, :2]) for item in range(n_items)]
     x2, x2_uniform, shift, rms_difference, r2_change = found.T
-    p, delta, observed = chdtrc(df, x2), DELTA_PER_LOGIT * shift, compared.observed
+    p, delta = chdtrc(df, x2), DELTA_PER_LOGIT * shift
     x2_crossing = np.maximum(x2 - x2_uniform, 0.0)
     mean, log_deviation = linked.problem.prior.populations(linked.mode.items)
     return ItemBias(
-        item_ids=compared.item_ids,
+        item_ids=given.item_ids,
         method=method,
         delta=delta,
         size=_sizes(delta, x2_uniform, alpha),
@@ -288,70 +287,61 @@ def comparable_items(responses: ResponseMatrix, focal: NDArray[np.bool_]) -> tup
 
 
 def comparable_in_categories(
-    scores: pd.DataFrame, members: Sequence[NDArray[np.bool_]], levels: Levels = None
+    scores: pd.DataFrame | CodedScores, members: Sequence[NDArray[np.bool_]], levels: Levels = None
 ) -> tuple[str, ...]:
     """Items of which every group gave the same two categories or more."""
     given = CodedScores.of(scores, levels=levels)
-    codes, item_ids = given.codes, given.item_ids
-    asked = np.array([(codes[part] != MISSING).any(axis=0) for part in members]).all(axis=0)
-    together = in_every_group(np.where(asked, codes, MISSING).astype(np.int8), tuple(members))
-    return tuple(item for item, top in zip(item_ids, together.max(axis=0), strict=True) if top > 0)
+    asked = np.array([(given.codes[part] != MISSING).any(axis=0) for part in members]).all(axis=0)
+    shared = replace(given, codes=np.where(asked, given.codes, MISSING).astype(np.int8))
+    together = in_every_group(shared, members).categories
+    return tuple(item for item, own in zip(given.item_ids, together, strict=True) if len(own) > 1)
 
 
-def _check_groups(
-    focal: NDArray[np.bool_], observed: NDArray[np.bool_], item_ids: tuple[str, ...], alpha: float
-) -> None:
-    """Refuse groups that cannot be compared."""
-    if focal.shape != (len(observed),):
-        raise InputError(f"item bias: focal has shape {focal.shape} for {len(observed)} respondents")
+def _compared(
+    given: ResponseMatrix | CodedScores,
+    focal: NDArray[np.bool_],
+    models: Models | None,
+    settings: FitSettings,
+    alpha: float,
+) -> tuple[ComparedItems, tuple[str, ...]]:
+    """Responses to be compared, and the items of which categories were made one; refuses what tests cannot use."""
+    ids, observed = given.item_ids, coded(given) != MISSING
+    refuse_any([
+        (models in RASCH_KINDS,
+         f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm"),
+    ])  # fmt: skip
+    each = (Logistic(),) * len(ids) if models is None else models_of(models, ids)
+    refuse_any((
+        (any(isinstance(model, Nominal) for model in each),
+         "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"),
+        (focal.shape != (len(observed),), f"item bias: focal has shape {focal.shape} for {len(observed)} respondents"),
+    ))  # fmt: skip
     demand_share("item bias: alpha", alpha)
-    if len(item_ids) < FEWEST_ITEMS:
-        raise InputError(f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have anchors")
-    for name, members in (("reference", ~focal), ("focal", focal)):
-        if members.sum() < FEWEST_IN_GROUP:
-            raise InputError(
-                f"item bias: {members.sum()} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"
-            )
-        if names := [item_ids[j] for j in np.flatnonzero(~observed[members].any(axis=0))]:
-            raise InputError(f"item bias: nobody in the {name} group answered item {name_first(names)}")
-
-
-def _right_or_wrong(
-    responses: ResponseMatrix, focal: NDArray[np.bool_], settings: FitSettings, alpha: float
-) -> tuple[ComparedItems, tuple[str, ...]]:
-    """Responses to be compared; refuses what the tests cannot use."""
-    _check_groups(focal, responses.observed, responses.item_ids, alpha)
-    p = responses.proportion_correct()
-    if constant := [responses.item_ids[j] for j in np.flatnonzero((p == 0) | (p == 1))]:
-        raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
-    return right_or_wrong(responses, settings), ()
-
-
-def _in_categories(
-    scores: Any, focal: NDArray[np.bool_], models: Models, levels: Levels, settings: FitSettings, alpha: float
-) -> tuple[ComparedItems, tuple[str, ...]]:
-    """Scores to be compared, and the items of which categories were made one; refuses what the tests cannot use."""
-    given = CodedScores.of(scores, levels=levels)
-    codes, respondents, item_ids = given.codes, given.respondent_ids, given.item_ids
-    if models in RASCH_KINDS:
-        raise InputError(f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm")
-    each = models_of(models, item_ids)
-    if any(isinstance(model, Nominal) for model in each):
-        raise InputError(
-            "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"
-        )
-    _check_groups(focal, codes != MISSING, item_ids, alpha)
-    members = (~focal, focal)
-    together = in_every_group(codes, members)
-    merged = tuple(item for item, there in zip(item_ids, (together != codes).any(axis=0), strict=True) if there)
-    n_categories = tuple(int(column.max()) + 1 for column in together.T)
-    if alike := [item for item, n in zip(item_ids, n_categories, strict=True) if n < 2]:
-        raise InputError(
-            f"item bias: no two categories that both groups gave to item {name_first(alike)}; leave such items out"
-        )
-    categories = tuple(tuple(range(n)) for n in n_categories)
-    check_categories(CodedScores(respondents, item_ids, categories, together), each)
-    return in_categories(together, item_ids, each, n_categories, settings), merged
+    groups = [
+        (name, int(part.sum()), [*compress(ids, ~observed[part].any(axis=0))])
+        for name, part in (("reference", ~focal), ("focal", focal))
+    ]
+    refuse_any((
+        (len(ids) < FEWEST_ITEMS, f"item bias: {len(ids)} items; expected at least {FEWEST_ITEMS}, to have anchors"),
+        *(reason for name, size, lacking in groups for reason in (
+            (size < FEWEST_IN_GROUP,
+             f"item bias: {size} respondents in the {name} group; expected at least {FEWEST_IN_GROUP}"),
+            (lacking, f"item bias: nobody in the {name} group answered item {name_first(lacking)}"),
+        )),
+    ))  # fmt: skip
+    p = given.proportion_correct() if models is None else np.full(len(ids), 0.5)
+    constant = [*compress(ids, (p == 0) | (p == 1))]
+    together = in_every_group(given, (~focal, focal)) if isinstance(given, CodedScores) else given
+    alike = [*compress(ids, [len(own) < 2 for own in together.categories])]
+    refuse_any((
+        (constant, f"item bias: all responses are the same for item {name_first(constant)}; leave such items out"),
+        (alike, f"item bias: no two categories that both groups gave to item {name_first(alike)}; leave such items "
+         "out"),
+    ))  # fmt: skip
+    if isinstance(together, CodedScores):
+        check_categories(together, each)
+    merged = compress(ids, (coded(together) != coded(given)).any(axis=0))
+    return ComparedItems(together, each, settings), tuple(merged)
 
 
 def _by_likelihood_ratio(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
@@ -380,12 +370,11 @@ def _refitted(linked: LinkedGroups, item: int, x2: float, x2_uniform: float) -> 
 
 def _by_regression(linked: LinkedGroups, item: int) -> tuple[float, float, float, float, float]:
     """X2 of group and product, X2 of group, its coefficient, RMS difference of the curves, and the change of R2."""
-    members = [part.rows.asked[:, item].cpu().numpy() > 0 for part in linked.groups]
     outcomes = linked.compared.outcomes(item)
     counts = np.concatenate([outcomes[part] for part in (~linked.focal, linked.focal)])
     theta = np.concatenate([_ability(linked, item, part) for part in linked.groups])
     group = np.repeat([0.0, 1.0], [len(part.rows) for part in linked.groups])
-    answered = np.concatenate(members)
+    answered = counts.sum(axis=1) > 0
     counts, theta, group = (values[answered] for values in (counts, theta, group))
     columns = np.stack([theta, group, group * theta], axis=1)
     same, uniform, either = (ordinal_regression(columns[:, :width], counts, FIRMNESS) for width in (1, 2, 3))

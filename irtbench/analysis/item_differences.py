@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from itertools import compress
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
 from irtbench.data.shown import Drawn, counted, significant
+from irtbench.models.coded_scores import MISSING, CodedScores
 
 Grade = Literal["A", "B", "C", ""]
 Statistics = NDArray[np.float64]
@@ -128,40 +130,42 @@ class MatchedGroups:
         return self.values @ counted.astype(np.int64)
 
 
-def match_groups(responses: ResponseMatrix, groups: Iterable[str | None], reference: str | None) -> MatchedGroups:
+def coded(responses: ResponseMatrix | CodedScores) -> NDArray[Any]:
+    """Categories, or 1 and 0 (numbers right of several trials), -1 where missing, shape (n_respondents, n_items)."""
+    return responses.codes if isinstance(responses, CodedScores) else responses.coded_responses
+
+
+def match_groups(
+    responses: ResponseMatrix | CodedScores, groups: Iterable[str | None], reference: str | None
+) -> MatchedGroups:
     """Keep who belongs to a group, not None, and answered every item; None for the largest as reference."""
     demand_single(responses, "matching by sum score (by ability it is)")
-    return matched_values(responses.correct, responses.item_ids, groups, reference)
-
-
-def matched_values(
-    responses: NDArray[np.float64], item_ids: tuple[str, ...], groups: Iterable[str | None], reference: str | None
-) -> MatchedGroups:
-    """The same of responses 1 and 0, or categories 0, 1, ..., NaN where missing."""
+    codes = coded(responses)
     groups = [None if pd.isna(name) else str(name) for name in groups]
-    if len(groups) != len(responses):
-        raise InputError(f"item bias: {len(groups)} groups for {len(responses)} respondents; expected as many")
-    if len(item_ids) < FEWEST_ITEMS:
-        raise InputError(f"item bias: {len(item_ids)} items; expected at least {FEWEST_ITEMS}, to have a score")
-    names = list(dict.fromkeys(name for name in groups if name is not None))
-    if len(names) < 2:
-        raise InputError("item bias: expected respondents of two groups or more but all are in one")
+    n_items, names = responses.n_items, list(dict.fromkeys(name for name in groups if name is not None))
+    refuse_any((
+        (len(groups) != len(codes),
+         f"item bias: {len(groups)} groups for {len(codes)} respondents; expected as many"),
+        (n_items < FEWEST_ITEMS, f"item bias: {n_items} items; expected at least {FEWEST_ITEMS}, to have a score"),
+        (len(names) < 2, "item bias: expected respondents of two groups or more but all are in one"),
+    ))  # fmt: skip
     reference = max(names, key=groups.count) if reference is None else str(reference)
     if reference not in names:
         raise InputError(f"item bias: no respondent is in group {reference}; expected one of {name_first(names)}")
     ordered = (reference, *(name for name in names if name != reference))
     group = pd.Categorical(groups, ordered).codes.astype(np.int64)  # -1 for None
-    kept = ~np.isnan(responses).any(axis=1) & (group >= 0)
-    matched = MatchedGroups(responses[kept].astype(np.int64), group[kept], ordered, item_ids, int((~kept).sum()))
-    for name, size in matched.sizes.items():
-        if size < FEWEST_IN_GROUP:
-            raise InputError(
-                f"item bias: {size} respondents in group {name} answered all {len(item_ids)} items; a sum score "
-                f"needs at least {FEWEST_IN_GROUP}, the likelihood ratio works with missing responses"
-            )
-    same = (matched.values == matched.values[:1]).all(axis=0)
-    if constant := [item for item, alike in zip(item_ids, same, strict=True) if alike]:
-        raise InputError(f"item bias: all responses are the same for item {name_first(constant)}; leave such items out")
+    kept = (codes != MISSING).all(axis=1) & (group >= 0)
+    values = codes[kept].astype(np.int64)
+    matched = MatchedGroups(values, group[kept], ordered, responses.item_ids, int((~kept).sum()))
+    constant = [*compress(responses.item_ids, (values == values[:1]).all(axis=0))]
+    refuse_any((
+        *((size < FEWEST_IN_GROUP,
+           f"item bias: {size} respondents in group {name} answered all {n_items} items; a sum score "
+           f"needs at least {FEWEST_IN_GROUP}, the likelihood ratio works with missing responses")
+          for name, size in matched.sizes.items()),
+        (constant,
+         f"item bias: all responses are the same for item {name_first(constant)}; leave such items out"),
+    ))  # fmt: skip
     return matched
 
 

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, fit_model, problem_of
-from irtbench.estimation.fit_categories import fit_categories
+from irtbench.estimation.fit_categories import fit_categories, problem_in_categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode
-from irtbench.estimation.marginal.group_problem import BOUND, GroupProblem, find_group_mode, group_nodes
+from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode, problem_of_groups
 from irtbench.estimation.marginal.nodes import information
 from irtbench.estimation.marginal.problem import Estimate, Evaluation, Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Stop
 from irtbench.estimation.threads import threads_for
+from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_models.item_model import NUMPY, ItemModel
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.categories import CategoryItems, category_model
+from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.rows import (
     MISSING,
     DenseRows,
@@ -36,7 +36,7 @@ from irtbench.models.pyro_model.rows import (
     as_rows,
     rows_in_categories,
 )
-from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
 
 MOVED = 1e-4  # of ability, for what a shift of it does to an item
@@ -49,56 +49,64 @@ class ComparedItems:
 
     Parameters
     ----------
-    item_ids, n_categories
-        The items, and how many categories each has.
-    pooled
-        The problem of all respondents as one group.
-    entries
-        Which parameters differ where an item is free, all but asymptotes, shape (n_items, width).
-    shifts
-        What each item's parameters change by where it is easier by a logit, and alike otherwise, shapes (width,).
-    estimated
-        The items from some respondents alone, with the weak prior; None if they cannot be estimated.
+    responses
+        Right or wrong, or numbers right of several trials; or in categories, each given in every group.
+    models
+        Of each item; of right and wrong the slope and the intercept, guessing being the same in all groups.
+    settings
+        Of the fit.
     """
 
-    item_ids: tuple[str, ...]
-    n_categories: tuple[int, ...]
-    pooled: Problem
-    entries: NDArray[np.bool_]
-    shifts: Sequence[Tensor]
-    estimated: Callable[[NDArray[np.bool_]], ItemParameters | None]
+    responses: ResponseMatrix | CodedScores
+    models: Sequence[ItemModel]
+    settings: FitSettings
 
-    @property
-    def n_items(self) -> int:
-        """Number of items."""
-        return len(self.item_ids)
+    @cached_property
+    def n_categories(self) -> list[int]:
+        """How many categories each has."""
+        return [len(own) for own in self.responses.categories]
+
+    @cached_property
+    def pooled(self) -> Problem:
+        """The problem of all respondents as one group."""
+        with fenced(0), torch.no_grad():
+            if not isinstance(self.responses, CodedScores):
+                return problem_of(self.responses, self.settings, normal_grid(self.settings.n_nodes))
+            items = CategoryItems(self.models, self.n_categories, 1, choose_device(self.settings.device))
+            return problem_in_categories(self.responses, items, self.settings)
+
+    @cached_property
+    def entries(self) -> NDArray[np.bool_]:
+        """Which parameters differ where an item is free, all but asymptotes, shape (n_items, width)."""
+        each = [model.parameters(n, 1) for model, n in zip(self.models, self.n_categories, strict=True)]
+        return self._filled_up([[role not in ("guessing", "upper") for _, role in own] for own in each])
+
+    @cached_property
+    def shifts(self) -> NDArray[np.float64]:
+        """What an item's parameters change by where it is easier by a logit, and alike otherwise, of that shape."""
+        return self._filled_up([shift_of(*each) for each in zip(self.models, self.n_categories, strict=True)])
+
+    def _filled_up(self, rows: Sequence[Sequence[Any]]) -> NDArray[Any]:
+        width = self.pooled.free.shape[1]
+        return np.array([[*own, *[type(own[0])()] * (width - len(own))] for own in rows])
+
+    def estimated(self, members: NDArray[np.bool_]) -> ItemParameters | None:
+        """The items from some respondents alone, with the weak prior; None if they cannot be estimated."""
+        some, settings = self.responses.select_respondents(members), self.settings
+        alone = FitSettings(device=settings.device) if some.in_categories else settings
+        tolerance = max(settings.tolerance, TOLERANCE_ALONE)
+        alone = replace(alone, prior="weak", standard_errors=True, tolerance=tolerance)
+        if not isinstance(some, CodedScores):
+            fitted = fit_model(some, alone)
+            return fitted.items if fitted.converged and fitted.items.covariance is not None else None
+        found = fit_categories(some, dict(zip(some.item_ids, self.models, strict=True)), alone)
+        return found.items.as_items() if found.converged and found.items.covariance is not None else None
 
     @property
     def everybody(self) -> DenseRows:
         """The responses of all."""
         assert isinstance(self.pooled.rows, DenseRows)
         return self.pooled.rows
-
-    @property
-    def observed(self) -> NDArray[np.bool_]:
-        """Where there is a response, shape (n_respondents, n_items)."""
-        return np.asarray((self.everybody.asked > 0).cpu().numpy())
-
-    def rows(self, members: NDArray[np.bool_]) -> DenseRows:
-        """The responses of some respondents."""
-        return self.everybody.where(torch.from_numpy(members).to(self.everybody.device))
-
-    def one_item(self, item: int, rows: Sequence[DenseRows], nodes: NodeTensors) -> tuple[Problem, list[DenseRows]]:
-        """The problem of one item, of its own model and guessing, and each group's responses to it."""
-        problem, place = self.pooled, slice(item, item + 1)
-        if isinstance(problem, CategoryProblem):
-            alone = CategoryItems([problem.scale.models[item]], [self.n_categories[item]], 1, problem.scale.device)
-            values = (part.values[:, place].cpu().numpy() for part in rows)
-            own = [rows_in_categories(part, alone.columns, alone.device) for part in values]
-            return CategoryProblem.of(partial(problem.model, items=alone), own[0], nodes), own
-        own = [part.of_items(place) for part in rows]
-        free, fixed = problem.prior.guessing_free[place], problem.prior.fixed.guessing[place]
-        return Problem.of(partial(problem.model, guessing_free=free, guessing_fixed=fixed), own[0], nodes), own
 
     def columns(self, item: int) -> slice:
         """Columns of an item's outcomes but the lowest."""
@@ -113,80 +121,31 @@ class ComparedItems:
 
     def alike(self, members: Sequence[NDArray[np.bool_]]) -> NDArray[np.bool_]:
         """Where all of a group answered alike, so that a difference may be infinite, shape (n_groups, n_items)."""
-        given = [self.outcomes(item) > 0 for item in range(self.n_items)]
+        given = [self.outcomes(item) > 0 for item in range(self.responses.n_items)]
         return np.array([[each[part].any(axis=0).sum() < 2 for each in given] for part in members])
 
 
-def right_or_wrong(responses: ResponseMatrix, settings: FitSettings) -> ComparedItems:
-    """Responses right or wrong, or numbers right of several trials; slope and intercept may differ."""
-
-    def estimated(members: NDArray[np.bool_]) -> ItemParameters | None:
-        alone = replace(
-            settings, prior="weak", standard_errors=True, tolerance=max(settings.tolerance, TOLERANCE_ALONE)
-        )
-        found = fit_model(responses.select_respondents(members), alone)
-        return found.items if found.converged and found.items.covariance is not None else None
-
-    with fenced(0), torch.no_grad():
-        pooled = problem_of(responses, settings, normal_grid(settings.n_nodes))
-    n = responses.n_items
-    shift = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
-    return ComparedItems(
-        responses.item_ids, (2,) * n, pooled, np.tile([True, True, False], (n, 1)), [shift] * n, estimated
-    )
-
-
-def in_categories(
-    codes: NDArray[np.int8],
-    item_ids: tuple[str, ...],
-    models: Sequence[ItemModel],
-    n_categories: tuple[int, ...],
-    settings: FitSettings,
-) -> ComparedItems:
-    """Responses in categories 0, 1, ..., -1 where missing, each category given in every group."""
-    items = CategoryItems(models, n_categories, 1, choose_device(settings.device))
-
-    def estimated(members: NDArray[np.bool_]) -> ItemParameters | None:
-        scores = pd.DataFrame(codes[members], columns=list(item_ids)).astype(np.float64)
-        found = fit_categories(
-            scores.where(scores != MISSING), dict(zip(item_ids, models, strict=True)), prior="weak",
-            tolerance=max(settings.tolerance, TOLERANCE_ALONE), device=settings.device,
-        )  # fmt: skip
-        return found.items.as_items() if found.converged and found.items.covariance is not None else None
-
-    grid = normal_grid(settings.n_nodes)
-    nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=items.device)
-    model = partial(category_model, items=items, priors=settings.priors)
-    with fenced(0), torch.no_grad():
-        pooled = CategoryProblem.of(model, rows_in_categories(codes, items.columns, items.device), nodes)
-    entries = np.asarray((items.free & ~items.where("guessing") & ~items.where("upper")).cpu().numpy())
-    shifts = [shift_of(*each) for each in zip(models, n_categories, strict=True)]
-    return ComparedItems(item_ids, n_categories, pooled, entries, shifts, estimated)
-
-
-def shift_of(model: ItemModel, n_categories: int) -> Tensor:
+def shift_of(model: ItemModel, n_categories: int) -> list[float]:
     """By each intercept of an item in categories, on the scales that steps are taken in."""
     x = model.start(np.full(n_categories, 1 / n_categories), 1.0)
     gained = model.moved(np.eye(len(x))[0], 1.0, -MOVED)  # what a slope of 1 gains by a shift
     gained[0] = 0.0
     at = model.natural(x[:, None], 1, NUMPY)[:, 0]
-    return torch.from_numpy(np.round((model.unbounded(at + gained) - model.unbounded(at)) / MOVED, 6))
+    return (np.round((model.unbounded(at + gained) - model.unbounded(at)) / MOVED, 6) + 0.0).tolist()
 
 
 def log_odds(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Of the columns against the lowest outcome, (n_columns, n_nodes), and log P of that, (n_items, n_nodes)."""
-    if isinstance(problem, CategoryProblem):
-        return problem.scale.log_odds(items.matrix, problem.nodes.theta.T)
     row = problem.row(items)
     return row.log_odds if row.theta is None else items.logits(problem.nodes.basis), row.log_q
 
 
-def in_every_group(codes: NDArray[np.int8], members: Sequence[NDArray[np.bool_]]) -> NDArray[np.int8]:
+def in_every_group(scores: CodedScores, members: Sequence[NDArray[np.bool_]]) -> CodedScores:
     """The same with categories that a group did not give made one with the next lower, the lowest with the next.
 
     A difference between groups in a category that one of them never gave would be infinite.
     """
-    found = codes.copy()
+    found = scores.codes.copy()
     for column in found.T:
         while True:
             given = [set(column[part & (column != MISSING)].tolist()) for part in members]
@@ -198,7 +157,7 @@ def in_every_group(codes: NDArray[np.int8], members: Sequence[NDArray[np.bool_]]
             column[column == lacking[0]] = every[at - 1] if at else every[1]
         there = np.unique(column[column != MISSING])
         column[column != MISSING] = np.searchsorted(there, column[column != MISSING])
-    return found
+    return replace(scores, codes=found, categories=tuple(tuple(range(top + 1)) for top in found.max(axis=0)))
 
 
 LARGEST_INTERCEPT = 20.0  # in place of that of an item which all of a group get right
@@ -276,7 +235,7 @@ class LinkedGroups:
         differs, start = self.problem.prior.differs.clone(), self.mode.items.matrix.clone()
         differs[item], shift = self.differing(item, differs.shape[1], slope=slope, intercept=intercept)
         start[item, : differs.shape[1]] *= differs[item]
-        return maximum(self.problem.with_differs(differs), start, item, None if slope or not intercept else shift)
+        return maximum(self.problem.with_differs(differs), start, item, shift)
 
     def others_fixed(self, item: int, *, slope: bool, intercept: bool, start: Found | None = None) -> Found:
         """The mode with all other items fixed, the focal population free: the item, and below it the population.
@@ -300,27 +259,38 @@ class LinkedGroups:
             known_information=known,
         )
         if start is None:
-            wide = self.problem.prior.width
-            both = torch.stack([whole[item], whole[-1]])
-            matrix = torch.cat([both[:, :width], both[:, wide : wide + width]], dim=1)
-            matrix[1, :width] = 0.0
+            prior = self.problem.prior
+            own = ItemTensors.from_matrix(whole[item : item + 1, prior.width : prior.width + width])
+            moments = prior.populations(self.mode.items)
+            matrix = problem.prior.joined(own, *moments, difference=whole[item, :width]).matrix
         else:
             matrix = start.items.matrix.clone()
         matrix[0, :width] *= problem.prior.differs[0]
         if not (slope or intercept or self.freed[item]) and self.mode.status.converged:
             return problem.evaluate(ItemTensors.from_matrix(matrix))  # which is the mode
-        return maximum(problem, matrix, 0, None if slope or not intercept else shift)
+        return maximum(problem, matrix, 0, shift)
 
     def one_item(self, item: int) -> tuple[Problem, list[DenseRows]]:
-        """The problem of one item, and each group's responses to it."""
-        nodes = replace(self.problem.nodes, dtype=torch.float64)
-        return self.compared.one_item(item, [part.rows for part in self.groups], nodes)
+        """The problem of one item, of its own model and guessing, and each group's responses to it."""
+        problem, place = self.compared.pooled, slice(item, item + 1)
+        rows, nodes = [part.rows for part in self.groups], replace(self.problem.nodes, dtype=torch.float64)
+        if isinstance(problem, CategoryProblem):
+            alone = CategoryItems(self.compared.models[place], self.compared.n_categories[place], 1, self.theta.device)
+            values = (part.values[:, place].cpu().numpy() for part in rows)
+            own = [rows_in_categories(part, alone.columns, alone.device) for part in values]
+            return CategoryProblem.of(partial(problem.model, items=alone), own[0], nodes), own
+        own = [part.of_items(place) for part in rows]
+        free, fixed = problem.prior.guessing_free[place], problem.prior.fixed.guessing[place]
+        return Problem.of(partial(problem.model, guessing_free=free, guessing_fixed=fixed), own[0], nodes), own
 
-    def differing(self, item: int, width: int, *, slope: bool, intercept: bool) -> tuple[Tensor, Tensor]:
-        """Which of an item's parameters differ: all that may, those that a shift changes, or none; and the shift."""
-        known = torch.from_numpy(self.compared.entries[item]), self.compared.shifts[item]
-        entries, shift = (pad(each, (0, width - len(each))).to(self.theta.device) for each in known)
-        return entries if slope and intercept else (shift != 0) & entries & intercept, shift
+    def differing(self, item: int, width: int, *, slope: bool, intercept: bool) -> tuple[Tensor, Tensor | None]:
+        """Which of an item's parameters differ, and the shift where it is that of these alone.
+
+        All that may differ do, those that a shift changes, or none.
+        """
+        known = self.compared.entries[item, :width], self.compared.shifts[item, :width]
+        entries, shift = (torch.from_numpy(each).to(self.theta.device) for each in known)
+        return (entries, None) if slope else ((shift != 0) & entries & intercept, shift if intercept else None)
 
     def by_group(self, item: int, found: Found) -> list[ItemTensors]:
         """The item as each group meets it; where all answered alike, with an intercept in place of infinity."""
@@ -335,7 +305,7 @@ class LinkedGroups:
     def shifted(self, item: int, found: Found) -> float:
         """By how many logits the item is easier for the focal group."""
         reference, focal = (own.matrix[0] for own in self.by_group(item, found))
-        shift = self.compared.shifts[item].to(focal)
+        shift = torch.from_numpy(self.compared.shifts[item, : len(focal)]).to(focal)
         return float((focal - reference) @ shift / (shift @ shift))
 
     def expected_shares(self, item: int, found: Found) -> list[Tensor]:
@@ -368,35 +338,26 @@ def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | Non
     return replace(found, items=designed.item_parameters(found.items))
 
 
-def link(
-    compared: ComparedItems,
-    focal: NDArray[np.bool_],
-    *,
-    freed: NDArray[np.bool_],
-    settings: FitSettings,
-) -> LinkedGroups:
+def link(compared: ComparedItems, focal: NDArray[np.bool_], *, freed: NDArray[np.bool_]) -> LinkedGroups:
     """Fit both groups with the items common to them, but for those freed.
 
     Where all of a group answer a freed item alike, the likelihood is highest at an infinite difficulty, where the
     answers are certain: they say nothing of anything else, and are left out. A slope that grows without end in the
     focal group is taken to be that of the other.
     """
-    settings = replace(settings, tolerance=max(settings.tolerance, TOLERANCE))
-    members = (~focal, focal)
+    settings, pooled, members = compared.settings, compared.pooled, (~focal, focal)
     alike = compared.alike(members)
     counted = ~(alike & freed)
     differs = (freed & counted.all(axis=0))[:, None] & compared.entries
-    with threads_for(compared.observed.size), torch.no_grad():
-        pooled = compared.pooled
-        device = pooled.rows.device
-        nodes = group_nodes(BOUND, 12 / (settings.n_nodes - 1), pooled.nodes.dtype, device)
-        rows, start = [compared.rows(part) for part in members], pooled.starting_values()
+    with threads_for(focal.size * compared.responses.n_items), torch.no_grad():
+        device, start = pooled.rows.device, pooled.starting_values()
+        rows = [compared.everybody.where(torch.from_numpy(part).to(device)) for part in members]
         counting = tuple(of_counted(*each) for each in zip(rows, torch.from_numpy(counted).to(device), strict=True))
         while True:
             free = torch.from_numpy(differs).to(device)
-            problem = GroupProblem.of_groups(replace(pooled, nodes=nodes), counting, free)
+            problem, near = problem_of_groups(pooled, counting, n_nodes=settings.n_nodes, differs=free, start=start)
             problem, mode = find_group_mode(
-                problem, problem.prior.joined(start), tolerance=settings.tolerance, max_steps=settings.max_steps
+                problem, near, tolerance=max(settings.tolerance, TOLERANCE), max_steps=settings.max_steps
             )
             steep = [j for j in mode.status.steep if j < len(differs) and differs[j, 0]]
             if mode.status.stop is not Stop.AT_BOUND or not steep:

@@ -539,7 +539,7 @@ class ResponseMatrix(Responses):
         return table
 
 
-def demand_single(responses: ResponseMatrix, what: str) -> None:
+def demand_single(responses: Responses, what: str) -> None:
     """Refuse several trials of a respondent at an item where a statistic is defined for one response each."""
     if responses.trials is not None:
         raise InputError(

@@ -288,10 +288,7 @@ def fit_categories(
         where = choose_device(settings.device)
         items = CategoryItems(each, [len(own) for own in scores.categories], 1, where)
         known, values = known_categories(anchors, scores, items, slopes_are_1=slopes_are_1)
-        model = partial(category_model, items=items, priors=settings.priors, known=values)
-        precision = choose_precision(settings.dtype)
-        nodes = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=precision, device=where)
-        alone = CategoryProblem.of(model, scores_on_device(scores, items.columns, where), nodes)
+        alone = problem_in_categories(scores, items, settings, values)
         begin = None if start is None else ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where))
         design = equal_parameters(alone.free, sets) if sets else None
         if rating_scale:
@@ -343,6 +340,16 @@ def fit_categories(
         density=population if settings.population == "estimated" else None,
         anchor_error=None if known is None else known.error,
     )
+
+
+def problem_in_categories(
+    scores: CodedScores | StoredScores, items: CategoryItems, settings: FitSettings, known: Tensor | None = None
+) -> CategoryProblem:
+    """The problem of one group, with what is known of its parameters, see `category_model`."""
+    model = partial(category_model, items=items, priors=settings.priors, known=known)
+    precision, grid = choose_precision(settings.dtype), normal_grid(settings.n_nodes)
+    nodes = NodeTensors.from_quadrature(grid, dtype=precision, device=items.device)
+    return CategoryProblem.of(model, scores_on_device(scores, items.columns, items.device), nodes)
 
 
 def described(

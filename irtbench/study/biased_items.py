@@ -19,6 +19,7 @@ from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.multiple_groups import GroupedModel, fit_groups
 from irtbench.estimation.settings import FitSettings
+from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.scoring.ability_comparison import EffectOfLeavingOut, leave_items_out
 
@@ -87,7 +88,7 @@ class Compared:
     """Responses, or grades, of the groups compared to the items that can be, and the items that cannot."""
 
     names: tuple[str, ...]
-    data: ResponseMatrix | pd.DataFrame
+    data: ResponseMatrix | CodedScores
     groups: list[str]
     item_ids: list[str]
     left_out: list[str]
@@ -107,16 +108,15 @@ class Compared:
         there = np.array([group_of.get(r) in names for r in respondents])
         groups = [group_of[r] for r in respondents if group_of.get(r) in names]
         members = [np.array(groups, dtype=object) == name for name in names]
-        data: ResponseMatrix | pd.DataFrame
+        data: ResponseMatrix | CodedScores
         if isinstance(given, pd.DataFrame):
-            kept = [*comparable_in_categories(given[there], members, how.levels)]
-            data = given.loc[there, kept]
+            data = CodedScores.of(given[there], levels=how.levels)
+            kept = [*comparable_in_categories(data, members)]
         else:
-            some = given.select_respondents(there)
-            in_all = [set(comparable_items(some, own)) for own in members[1:]]
-            kept = [item for item in some.item_ids if all(item in comparable for comparable in in_all)]
-            data = some.select_items(kept)
-        return cls(names, data, groups, kept, sorted(set(items) - set(kept)))
+            data = given.select_respondents(there)
+            in_all = [set(comparable_items(data, own)) for own in members[1:]]
+            kept = [item for item in data.item_ids if all(item in comparable for comparable in in_all)]
+        return cls(names, data.select_items(kept), groups, kept, sorted(set(items) - set(kept)))
 
     def sizes(self) -> str:
         """How many respondents of each group."""
@@ -130,8 +130,7 @@ def compare_items(of: Compared, how: HowTested, *, seed: int, progress: Callable
     worst_first = [item for item in items.sort_values("p", kind="stable")["item_id"] if item in set(flagged)]
     effect, why_not = effect_or_reason(of, worst_first, how.settings, seed)
     about |= {"flagged": flagged, "items_left_out": of.left_out} | ({} if effect is None else effect.about())
-    about |= {"test_not_available": why_not} if why_not else {}
-    return ComparedItems(of.names, items, about, effect)
+    return ComparedItems(of.names, items, about | ({"test_not_available": why_not} if why_not else {}), effect)
 
 
 def tested_items(of: Compared, how: HowTested, progress: Callable[[str], None]) -> tuple[pd.DataFrame, dict[str, Any]]:
@@ -223,7 +222,7 @@ def effect_or_reason(
     """The effect of the items flagged, and what is not known of it and why."""
     if not flagged:
         return None, ""
-    if isinstance(of.data, pd.DataFrame):
+    if isinstance(of.data, CodedScores):
         return None, "of grades it is not known; items by group are in bias.csv"
     each = [of.data.select_respondents(np.array(of.groups, dtype=object) == name) for name in of.names]
     some_differ = [set(without_constant(own.select_items(flagged)).item_ids) for own in each]
