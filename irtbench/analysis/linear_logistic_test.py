@@ -21,10 +21,9 @@ from irtbench.data.shown import counted
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import fit_model, problem_of
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode_on_right_nodes
-from irtbench.estimation.marginal.observed_information import parameter_covariance
-from irtbench.estimation.marginal.problem import Estimate, Problem
+from irtbench.estimation.marginal.observed_information import inverse_information
+from irtbench.estimation.marginal.problem import Estimate
 from irtbench.estimation.settings import WORDS, FitKeywordsOfAnyModel, FitSettings
 from irtbench.estimation.threads import threads_for
 from irtbench.models.quadrature import normal_grid
@@ -129,8 +128,8 @@ def linear_logistic_test(
     own = given.select(responses.item_ids)
     design = _design(own)
     rasch = fit_model(responses, kind="rasch", **keywords)
-    found, errors = _constrained(responses, design, rasch.settings)
-    sd, *effects = found.items.matrix[0].tolist()
+    found, values, errors = _constrained(responses, design, rasch.settings)
+    sd, *effects = values
     effect, reach = np.array(effects), float(ndtri((1 + level) / 2)) * errors[1:]
     x2, df = max(2 * (rasch.log_likelihood - found.log_likelihood), 0.0), design.shape[0] - design.shape[1]
     return LinearLogisticTest(
@@ -156,17 +155,19 @@ def _design(features: ItemFeatures) -> NDArray[np.float64]:
 
 def _constrained(
     responses: ResponseMatrix, design: NDArray[np.float64], settings: FitSettings
-) -> tuple[Estimate, NDArray[np.float64]]:
-    """The mode of the standard deviation of ability and w, and their standard errors."""
+) -> tuple[Estimate, list[float], NDArray[np.float64]]:
+    """The mode, with the standard deviation of ability and w there, and their standard errors."""
     n_items, n_terms = design.shape
     with threads_for(responses.n_respondents * n_items), fenced(0), torch.no_grad():
         grid = normal_grid(settings.n_nodes)
         free = problem_of(responses, FitSettings(device=settings.device), grid).in_float64()
-        matrix = np.zeros((n_items, 3, 1 + n_terms))  # of slope, intercept and guessing by the sd of ability and w
-        matrix[:, 0, 0], matrix[:, 1, 1:] = 1.0, -design
-        problem: Problem = DesignedProblem.made_of(free, torch.from_numpy(matrix).flatten(0, 1).to(free.rows.device))
+        by_few = np.zeros((1 + n_terms, n_items, 3))  # of slope, intercept and guessing by the sd of ability and w
+        by_few[0, :, 0], by_few[1:, :, 1] = 1.0, -design.T
+        problem = free.with_shared(torch.from_numpy(by_few).to(free.rows.device))
         start = problem.starting_values()
         problem, found = find_mode_on_right_nodes(problem, start, tolerance=TOLERANCE, max_steps=MOST_STEPS)
-        covariance, loose = parameter_covariance(problem, found.items)
+        covariance, loose = inverse_information(problem, found.items)
     found = replace(found, status=found.status.unless_loose(loose.tolist()))
-    return found, covariance[0].diagonal().sqrt().cpu().numpy()
+    assert problem.prior.shared is not None
+    values = problem.prior.shared.values(found.items.matrix).tolist()
+    return found, values, covariance.diagonal().sqrt().cpu().numpy()

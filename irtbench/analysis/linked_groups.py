@@ -17,7 +17,6 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, fit_model, problem_of
 from irtbench.estimation.fit_categories import fit_categories, problem_in_categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode, problem_of_groups
 from irtbench.estimation.marginal.nodes import information
@@ -324,18 +323,10 @@ def maximum(problem: GroupProblem, start: Tensor, item: int, shift: Tensor | Non
     items = ItemTensors.from_matrix(start)
     if shift is None or int((shift != 0).sum()) == 1 or not bool(problem.prior.differs[item].any()):
         return find_mode(problem, start=items, tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS)
-    free = problem.free.clone()
-    free[item, : len(shift)] = False
-    own = torch.nonzero(free.reshape(-1))[:, 0]
-    matrix = start.new_zeros(free.numel(), len(own) + 1)
-    matrix[own, torch.arange(len(own), device=start.device)] = 1.0
-    first = item * free.shape[1]
-    matrix[first : first + len(shift), -1] = shift
-    designed = DesignedProblem.made_of(problem, matrix)
-    found = find_mode(
-        designed, start=designed.design.free(items), tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS
-    )
-    return replace(found, items=designed.item_parameters(found.items))
+    differs, design = problem.prior.differs.clone(), start.new_zeros(1, *start.shape)
+    differs[item], design[0, item, : len(shift)] = shift != 0, shift
+    shifted = Problem.with_shared(problem.with_differs(differs), design)
+    return find_mode(shifted, start=items, tolerance=STUDIED_TOLERANCE, max_steps=MOST_STUDIED_STEPS)
 
 
 def link(compared: ComparedItems, focal: NDArray[np.bool_], *, freed: NDArray[np.bool_]) -> LinkedGroups:

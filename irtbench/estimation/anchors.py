@@ -23,13 +23,10 @@ from torch import Tensor
 
 from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.group_problem import (
     GroupProblem,
-    designed_in_groups,
     find_group_mode,
-    groups_of,
     problem_of_groups,
     scores,
 )
@@ -95,16 +92,16 @@ class Placed:
     Parameters
     ----------
     problem
-        Of the two groups, perhaps with a design.
+        Of the two groups.
     parameters
-        Of items and population, as steps are taken in.
+        Of items and population.
     respondents
         The problem of the respondents alone, on the anchors' scale.
     found
         The items there.
     """
 
-    problem: Problem
+    problem: GroupProblem
     parameters: ItemTensors
     respondents: Problem
     found: Estimate
@@ -112,8 +109,7 @@ class Placed:
     @property
     def moments(self) -> tuple[float, float]:
         """Mean and standard deviation of ability."""
-        groups = groups_of(self.problem)
-        mean, log_deviation = groups.prior.populations(self.problem.item_parameters(self.parameters))
+        mean, log_deviation = self.problem.prior.populations(self.parameters)
         return float(mean), float(log_deviation.exp())
 
     @property
@@ -148,17 +144,13 @@ def fit_next_to_anchors(
     if stride >= 2 and not isinstance(problem.rows, SparseRows) and start is None:
         _, rough = find_group_mode(grouped(problem.rows.every(stride)), at, tolerance=FEW, max_steps=max_steps)
         at = rough.items if rough.status.converged else at
-    whole: Problem = groups
-    if design is not None:
-        designed = designed_in_groups(groups, design)
-        whole, at = designed, designed.design.free(at)
-    whole, found = find_group_mode(whole, at, tolerance=tolerance, max_steps=max_steps, find=find)
-    groups, parameters = groups_of(whole), found.items
-    everything = whole.item_parameters(parameters)
-    items = groups.prior.items_of_group(everything, 1)
-    part = replace(groups.part(1, groups.log_moments(everything)[1]), prior=problem.prior, model=problem.model)
+    groups = groups if design is None else groups.with_shared(design)
+    groups, found = find_group_mode(groups, at, tolerance=tolerance, max_steps=max_steps, find=find)
+    parameters = found.items
+    items = groups.prior.items_of_group(parameters, 1)
+    part = replace(groups.part(1, groups.log_moments(parameters)[1]), prior=problem.prior, model=problem.model)
     counts = None if found.counts is None else found.counts.each[1]  # type: ignore[attr-defined]
-    return Placed(whole, parameters, part, replace(found, items=items, counts=counts))
+    return Placed(groups, parameters, part, replace(found, items=items, counts=counts))
 
 
 def nothing(rows: ResponseRows) -> DenseRows:
@@ -191,7 +183,7 @@ def anchored_start(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
 
 def anchored_errors(placed: Placed, anchors: KnownItems) -> Errors:
     """The errors, with those of the anchors in them as far as these are known."""
-    groups, everything = groups_of(placed.problem), placed.problem.item_parameters(placed.parameters)
+    groups, everything = placed.problem, placed.parameters
     n_items, width = placed.respondents.free.shape
     if n_items > MOST_COUPLED_ITEMS:
         return errors_of_many(placed)
@@ -201,10 +193,7 @@ def anchored_errors(placed: Placed, anchors: KnownItems) -> Errors:
     chosen = torch.nonzero(every.free.reshape(-1))[:, 0]
     whole = torch.zeros(every.free.numel(), every.free.numel(), dtype=torch.float64, device=chosen.device)
     whole[chosen[:, None], chosen] = observed_information(every, everything)
-    if isinstance(placed.problem, DesignedProblem):
-        by_free = placed.problem.design.matrix
-    else:
-        by_free = torch.eye(len(whole), dtype=torch.float64, device=whole.device)[:, groups.free.reshape(-1)]
+    by_free = groups.by_estimated(torch.eye(groups.n_estimated, dtype=torch.float64, device=whole.device))
     inverse, loose = invert(by_free.T @ whole @ by_free)
     covariance = by_free @ inverse @ by_free.T
     if anchors.covariance is not None:
@@ -231,9 +220,9 @@ def anchored_errors(placed: Placed, anchors: KnownItems) -> Errors:
 
 def errors_of_many(placed: Placed) -> Errors:
     """The same of each item where the population is known, and of the population with items that are."""
-    part, items, groups = placed.respondents, placed.found.items, groups_of(placed.problem)
+    part, items, groups = placed.respondents, placed.found.items, placed.problem
     own, loose = sampling_covariance(part, items)
-    at = groups.log_moments(placed.problem.item_parameters(placed.parameters))[1]
+    at = groups.log_moments(placed.parameters)[1]
     rows = []
     for step in DIFFERENCE * torch.eye(2, dtype=at.dtype, device=at.device):
         above, below = (scores(groups, 1, items, at + sign * step)[1] for sign in (1, -1))

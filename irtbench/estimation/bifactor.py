@@ -283,7 +283,7 @@ def fit_bifactor(
             found = find_mode_of_abilities(
                 abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
             )
-        natural = abilities.scale.natural(abilities.problem.item_parameters(found.mode.items).matrix).cpu().numpy()
+        natural = abilities.scale.natural(found.mode.items.matrix).cpu().numpy()
     return BifactorModel(
         **answers.described,
         testlets=names,
@@ -297,7 +297,7 @@ def fit_bifactor(
         alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
         n_shared=abilities.n_shared,
         single=single,
-        doubts=(*unlinked(abilities.own), *never_together(answers, names)),
+        doubts=(*unlinked(abilities.problem), *never_together(answers, names)),
     )
 
 
@@ -372,7 +372,7 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesOrScores, *, devi
     """
     answers = fitted.answers(responses)
     with torch.no_grad():
-        problem = bifactor_problem(answers, numbered_groups(fitted.testlets), device=choose_device(device)).own
+        problem = bifactor_problem(answers, numbered_groups(fitted.testlets), device=choose_device(device)).problem
         items = fitted.tensors(problem, np.arange(2), np.arange(len(fitted.item_ids)))
         grid = grid_for(problem.scale, items, problem.testlets, room=ROOM)
         found = replace(problem, nodes=grid).posteriors(items)

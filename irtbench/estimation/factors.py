@@ -452,17 +452,16 @@ def fit_factors(
             with threads_for(abilities.problem.n_cells):
                 part = find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
             problem = abilities.problem
-            n_free = problem.free.sum() - number_of_turns(abilities.own.free[:, : abilities.n_factors].cpu().numpy())
+            n_free = problem.n_estimated - number_of_turns(problem.free[:, : abilities.n_factors].cpu().numpy())
             if part.mode.status.converged and answers.linear and problem.rows.most_trials is None:
-                too_many = more_than_patterns(n_free, torch.tensor(len(block.items)))
+                too_many = more_than_patterns(torch.tensor(n_free), torch.tensor(len(block.items)))
                 status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
                 covariance = None if bool(too_many) else part.mode.covariance
                 part = replace(part, mode=replace(part.mode, status=status, covariance=covariance))
-            own_items = problem.item_parameters(part.mode.items)
-            natural = abilities.scale.natural(own_items.matrix[:, : abilities.scale.width])
+            natural = abilities.scale.natural(part.mode.items.matrix[:, : abilities.scale.width])
             found.append((natural.cpu().numpy(), part))
             n_shared += abilities.n_shared
-            doubts |= dict.fromkeys(unlinked(abilities.own))
+            doubts |= dict.fromkeys(unlinked(problem))
     model = combined(answers, n_factors, zero_loadings, blocks, found)
     return replace(model, n_shared=n_shared, doubts=tuple(doubts))
 
@@ -630,7 +629,6 @@ def block_scores(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Posterior means and standard deviations of a block's abilities, shape (n_respondents, len(block.factors))."""
     own = factor_problem(answers.to(block.items), len(block.factors), block.zero_loadings, seed, device=device)
-    own = replace(own, problem=own.own)
     items, problem = fitted.tensors(own.problem, block.factors, block.items), own.problem
     if own.n_factors == 1:
         problem = with_right_nodes(problem, items, problem.counts(items))

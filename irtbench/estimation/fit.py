@@ -29,11 +29,11 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
 from irtbench.estimation.marginal.category_problem import NEGLIGIBLE, CategoryProblem
-from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, NormalMoments
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_parameters import common_slope
 from irtbench.estimation.ranks import Ranks
 from irtbench.estimation.scale_fit import ScaleFit, fit_scale, with_names
 from irtbench.estimation.settings import (

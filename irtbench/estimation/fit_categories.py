@@ -31,11 +31,11 @@ from irtbench.estimation.fit import (
 )
 from irtbench.estimation.fitted import FittedItems, software_versions
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.designed_problem import equal_parameters
-from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
 from irtbench.estimation.marginal.group_problem import groups_of, problem_of_groups
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import NormalMoments
+from irtbench.estimation.marginal.shared_parameters import equal_parameters
+from irtbench.estimation.marginal.shared_parameters import rating_scale as rating_scale_design
 from irtbench.estimation.multiple_groups import group_names, group_populations
 from irtbench.estimation.scale_fit import fit_in_groups, fit_scale, with_names
 from irtbench.estimation.settings import (
@@ -301,7 +301,7 @@ def fit_categories(
             rows = tuple(scores_on_device(scores.select_respondents(part), items.columns, where) for part in members)
             grouped, begin = problem_of_groups(alone, rows, n_nodes=settings.n_nodes, start=begin)
             fit, doubts = fit_in_groups(grouped, begin, settings, design=design), unlinked(grouped)
-        parameters, status = fit.problem.item_parameters(fit.found.items), with_names(fit.status, scores)
+        parameters, status = fit.found.items, with_names(fit.status, scores)
         x = parameters.matrix[: len(items), -items.width :].cpu().numpy()
         own = own_parameters_of(alone.free, design)
         slopes = (items.where("slope") & alone.free).cpu().numpy()
@@ -505,8 +505,10 @@ def own_parameters_of(free: Tensor, design: Tensor | None) -> NDArray[np.int64]:
     """Number of parameters that are an item's own and no other's, shape (n_items,)."""
     if design is None:
         return np.asarray(free.sum(dim=1).cpu().numpy())
-    touched = (design.view(*free.shape, -1) != 0).any(dim=1)  # (n_items, n_free)
-    return np.asarray((touched & (touched.sum(dim=0) == 1)).sum(dim=1).cpu().numpy())
+    touched = design != 0
+    of_items, alone = touched.any(dim=2), free & ~touched.any(dim=0)  # of (n_shared, n_items) and as free
+    of_one = of_items & (of_items.sum(dim=1, keepdim=True) == 1)
+    return np.asarray((alone.sum(dim=1) + of_one.sum(dim=0)).cpu().numpy())
 
 
 def undetermined_slopes(

@@ -23,8 +23,8 @@ from irtbench.estimation.doubts import unlinked, weakly_identified
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, problem_of, right_or_wrong_alone, with_kinds
 from irtbench.estimation.fitted import FittedItems, software_versions
-from irtbench.estimation.marginal.designed_problem import common_slope
 from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
+from irtbench.estimation.marginal.shared_parameters import common_slope
 from irtbench.estimation.scale_fit import fit_in_groups, with_names
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.threads import threads_for
@@ -223,7 +223,7 @@ def fit_groups(
         design = common_slope(grouped.alone.free) if one_slope else None
         fit = fit_in_groups(grouped, start, settings, design=design)
         covariance = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
-        of_groups, parameters = groups_of(fit.problem), fit.problem.item_parameters(fit.found.items)
+        of_groups, parameters = groups_of(fit.problem), fit.found.items
         unit = float(parameters.matrix[0, of_groups.prior.differs.shape[1]]) if settings.kind == "rasch" else 1.0
     items = [group_items(of_groups, parameters, covariance, g, responses.item_ids) for g in range(len(names))]
     mean, sd, se_mean, se_sd = group_populations(of_groups, parameters, covariance, unit)

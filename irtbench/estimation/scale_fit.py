@@ -13,9 +13,8 @@ from irtbench.data.responses import Responses
 from irtbench.estimation.anchors import KnownItems, Placed, anchored_errors, fit_next_to_anchors
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
-from irtbench.estimation.marginal.group_problem import GroupProblem, designed_in_groups, find_group_mode
+from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode
 from irtbench.estimation.marginal.guessing_profile import without_guessing_at_zero
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
@@ -77,7 +76,7 @@ def fit_scale(
 ) -> ScaleFit:
     """Find the mode of one group, with `anchors` whose parameters the problem has as constants, and its errors.
 
-    `design` is the matrix by which the items' parameters are made of fewer, see `DesignedProblem`.
+    `design` says which of the items' parameters are made of fewer, see `SharedParameters`.
     """
     anchored, priors = None, settings.priors
     if anchors is not None:
@@ -87,9 +86,7 @@ def fit_scale(
         )  # fmt: skip
         problem, found, anchored = placed.respondents, placed.found, (placed, anchors)
     else:
-        if design is not None:
-            designed = DesignedProblem.made_of(problem, design)
-            problem, start = designed, None if start is None else designed.design.free(start)
+        problem = problem if design is None else problem.with_shared(design)
         near = rough_start(problem) if start is None else RoughStart(start)
         problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
         found = with_positive_direction(problem, found)
@@ -116,7 +113,7 @@ def judged(
     if anchored:
         placed, whole = anchored[0], anchored[0].problem
         moments = NormalMoments(*placed.moments, *((math.nan, math.nan) if errors is None else errors.moments))
-    n_parameters = int(whole.free.sum()) + found.n_density_parameters
+    n_parameters = whole.n_estimated + found.n_density_parameters
     return ScaleFit(problem, found, priors, status, n_parameters, errors, moments)
 
 
@@ -124,19 +121,16 @@ def fit_in_groups(
     groups: GroupProblem, start: ItemTensors, settings: FitSettings, *, design: Tensor | None = None
 ) -> ScaleFit:
     """Find the mode of items and of the groups' populations, and its errors."""
-    problem: Problem = groups
-    if design is not None:
-        designed = designed_in_groups(groups, design)
-        problem, start = designed, designed.design.free(start)
+    groups = groups if design is None else groups.with_shared(design)
     problem, found = find_group_mode(
-        problem, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=mode_finder(settings)
+        groups, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=mode_finder(settings)
     )
     status, errors, n_items = found.status, None, len(groups.prior.differs)
     if settings.standard_errors and status.converged:
         errors = errors_of(problem, found)
         loose = errors.loose[:n_items] | errors.loose[n_items:].any()  # a population is determined by all
         status = status.unless_loose(loose.tolist())
-    return ScaleFit(problem, found, settings.priors, status, int(problem.free.sum()), errors)
+    return ScaleFit(problem, found, settings.priors, status, problem.n_estimated, errors)
 
 
 def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None) -> NormalMoments | None:
@@ -197,11 +191,11 @@ def more_than_patterns(n_parameters: Tensor, n_items: Tensor) -> Tensor:
 def more_parameters_than_patterns(problem: Problem) -> bool:
     """The same of any items, each response being one trial; of items that share slopes it is not known."""
     rows = problem.rows
-    if rows.most_trials is not None or problem.prior.shared is not None:
+    if rows.most_trials is not None or problem.prior.one_slope:
         return False
     if rows.categories is None:
-        return int(problem.free.sum()) > 2.0 ** min(rows.n_items, 1000) - 1
-    return float(problem.free.sum()) > float((torch.bincount(rows.categories[0]) + 1).double().prod()) - 1
+        return problem.n_estimated > 2.0 ** min(rows.n_items, 1000) - 1
+    return problem.n_estimated > float((torch.bincount(rows.categories[0]) + 1).double().prod()) - 1
 
 
 def errors_of(problem: Problem, found: Estimate) -> Errors:
@@ -209,13 +203,14 @@ def errors_of(problem: Problem, found: Estimate) -> Errors:
     if found.covariance is not None:
         nowhere = torch.zeros(len(found.items), dtype=torch.bool)
         return Errors(found.covariance.cpu().numpy(), None, nowhere)
-    if problem.prior.shared is not None:
+    if problem.prior.one_slope:
         return shared_errors(problem, found.items)
-    if len(found.items) > MOST_COUPLED_ITEMS and not isinstance(problem, GroupProblem):
+    coupled = isinstance(problem, GroupProblem) or problem.prior.shared is not None
+    if len(found.items) > MOST_COUPLED_ITEMS and not coupled:
         own, loose = sampling_covariance(problem, found.items)
         return Errors(own, None, loose)
     joint, loose = joint_sampling_covariance(problem, found.items)
-    return Errors(blocks_of(joint), joint, loose.expand(len(joint)))
+    return Errors(blocks_of(joint), joint, loose)
 
 
 def with_names(status: Status, responses: Responses) -> Status:

@@ -69,9 +69,10 @@ class CategoryProblem(Problem):
 
     @cached_property
     def rough(self) -> CategoryProblem:
-        """With sums over respondents in single precision, where they are dense and many."""
+        """With sums over respondents in single precision, where they are dense and many and items share nothing."""
         many = isinstance(self.rows, DenseRows) and self.rows.values.numel() > MANY_RESPONSES
-        return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if many else self
+        simple = many and self.prior.shared is None
+        return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if simple else self
 
     @property
     def column_scores(self) -> Tensor:

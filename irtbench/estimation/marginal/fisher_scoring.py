@@ -382,7 +382,10 @@ def find_mode(
     tolerance, max_steps, covariance
         See `FisherScoring`.
     """
-    guide = delta_guide(problem.prior.values_of(problem.starting_values() if start is None else start))
+    start = problem.starting_values() if start is None else start
+    if problem.prior.shared is not None:
+        start = ItemTensors.from_matrix(problem.prior.shared.onto(start.matrix))
+    guide = delta_guide(problem.prior.values_of(start))
     loss = DeltaELBO(problem)
     optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
     svi = SVI(problem.model, guide, optimiser, loss)
@@ -463,11 +466,11 @@ def items_of(smaller: Problem, start: ItemTensors | None = None) -> ItemTensors 
 def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
     """The mode and the covariance of a larger sample, where respondents are so many that it is worth while.
 
-    Not with guessing, whose logit the covariance is of, nor where items share parameters.
+    Not with guessing, whose logit the covariance is of, nor where the model draws one slope.
     """
     rows, n = problem.rows, problem.rows.n_respondents
     n_sample = min(n // (SHARE_FOR_CURVATURE if rows.complete else SHARE_OF_INCOMPLETE), MOST_FOR_CURVATURE)
-    simple = not problem.guesses and problem.n_factors == 1 and problem.prior.shared is None
+    simple = not problem.guesses and problem.n_factors == 1 and not problem.prior.one_slope
     if isinstance(rows, SparseRows) or n < FEWEST_FOR_CURVATURE or not simple or len(items) > MOST_COUPLED_ITEMS:
         return RoughStart(items)
     sample = replace(problem, rows=rows.every(n // n_sample))

@@ -11,13 +11,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
@@ -199,6 +197,10 @@ class GroupProblem(Problem):
         """The same with all parameters of items estimated; their prior stays."""
         return replace(self, of_one_group=self.of_one_group.with_all_free(self.prior.items_of_group(items, 0)))
 
+    def with_shared(self, design: Tensor) -> GroupProblem:
+        """The same with parameters of the reference's items that are made of shared ones."""
+        return super().with_shared(pad(design, (self.prior.differs.shape[1], 0, 0, len(self.groups) - 1)))
+
     @property
     def observed(self) -> tuple[ResponseRows, ...]:
         """Each group's rows."""
@@ -368,23 +370,20 @@ def natural_by_steps_of_groups(problem: GroupProblem, parameters: ItemTensors) -
     return scale
 
 
-AnyProblem = TypeVar("AnyProblem", bound=Problem)
-
-
 def find_group_mode(
-    problem: AnyProblem,
+    problem: GroupProblem,
     start: ItemTensors,
     *,
     tolerance: float,
     max_steps: int,
     find: Callable[..., Estimate] = find_mode,
-) -> tuple[AnyProblem, Estimate]:
+) -> tuple[GroupProblem, Estimate]:
     """The mode of items and populations by `find`, found again where these turn out to need other nodes."""
     steps = 0
     while True:
         mode = find(problem, start=start, tolerance=tolerance, max_steps=max_steps)
         steps += mode.status.steps
-        nodes = nodes_needed(groups_of(problem), problem.item_parameters(mode.items)) if mode.status.converged else None
+        nodes = nodes_needed(problem, mode.items) if mode.status.converged else None
         if nodes is None:
             return problem, replace(mode, status=replace(mode.status, steps=steps))
         start, problem = mode.items, replace(problem, nodes=nodes)
@@ -440,21 +439,7 @@ def group_nodes(bound: float, step: float, dtype: torch.dtype, device: torch.dev
     return NodeTensors.from_quadrature(normal_grid(n_nodes, bound=bound), dtype=dtype, device=device)
 
 
-def designed_in_groups(problem: GroupProblem, matrix: Tensor) -> DesignedProblem:
-    """The same with the items' parameters made by a matrix; differences and populations are parameters of their own."""
-    n_items, width = len(problem.prior.differs), problem.prior.width
-    others = problem.free.clone()
-    others[:n_items, -width:] = False
-    own = torch.nonzero(others.reshape(-1))[:, 0]
-    n_free = matrix.shape[1]
-    whole = matrix.new_zeros(problem.free.numel(), n_free + len(own))
-    whole.view(*problem.free.shape, -1)[:n_items, -width:, :n_free] = matrix.view(n_items, width, n_free)
-    whole[own, n_free + torch.arange(len(own), device=own.device)] = 1.0
-    return DesignedProblem.made_of(problem, whole)
-
-
 def groups_of(problem: Problem) -> GroupProblem:
-    """The problem of the groups, whose parameters may be made of fewer."""
-    found = problem.own if isinstance(problem, DesignedProblem) else problem
-    assert isinstance(found, GroupProblem)
-    return found
+    """A problem of groups."""
+    assert isinstance(problem, GroupProblem)
+    return problem

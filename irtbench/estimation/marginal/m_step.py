@@ -38,11 +38,11 @@ class SharedSolver:
     Parameters
     ----------
     own
-        Which parameters are an item's own, shape (n_items, n_factors + 2).
+        Which parameters are an item's own, shape (n_items, width).
     factor
         Lower triangular, of each item's own block, the identity elsewhere, of the shape of the items' information.
     response
-        K_j, how item j moves with the shared parameters, shape (n_items, n_factors + 2, n_shared).
+        K_j, how item j moves with the shared parameters, shape (n_items, width, n_shared).
     inverse
         S^-1 of each scale, shape (n_scales, n_shared, n_shared).
     """
@@ -53,21 +53,15 @@ class SharedSolver:
     inverse: Tensor
 
     @classmethod
-    def of(
-        cls, shared: SharedParameters, guessing_free: Tensor, information: Tensor, *, n_scales: int = 1
-    ) -> SharedSolver:
-        """From the information of each item, shape (n_items, n_factors + 2, n_factors + 2)."""
-        (n_items, width), n_shared = information.shape[:2], len(shared.design)
-        own = torch.zeros(n_items, width, dtype=torch.bool, device=information.device)
-        own[:, LINEAR], own[:, GUESSING] = shared.own, guessing_free
-        identity = torch.eye(width, dtype=information.dtype, device=information.device)
+    def of(cls, shared: SharedParameters, own: Tensor, information: Tensor, *, n_scales: int = 1) -> SharedSolver:
+        """From the information of each item, shape (n_items, width, width)."""
+        identity = torch.eye(own.shape[1], dtype=information.dtype, device=information.device)
         block = torch.where(own[:, :, None] & own[:, None, :], information, identity)
         factor = torch.linalg.cholesky_ex(block).L
-        design = torch.zeros(n_items, width, n_shared, dtype=information.dtype, device=information.device)
-        design[:, LINEAR] = shared.design.permute(1, 2, 0)
+        design = shared.design.permute(1, 2, 0)
         moved = information @ design
         response = design - torch.cholesky_solve(torch.where(own[:, :, None], moved, 0.0), factor)
-        by_scale = n_scales, -1, n_shared
+        by_scale = n_scales, -1, len(shared.design)
         left = moved.view(by_scale).mT @ response.view(by_scale)
         return cls(own, factor, response, torch.linalg.inv_ex((left + left.mT) / 2).inverse)
 
@@ -80,7 +74,7 @@ class SharedSolver:
         return self.inverse @ (self._by_scale(self.response).mT @ self._by_scale(right))
 
     def solve(self, right: Tensor) -> Tensor:
-        """X for each column of g, shape (n_items, n_factors + 2, n_columns)."""
+        """X for each column of g, shape (n_items, width, n_columns)."""
         alone = torch.cholesky_solve(torch.where(self.own[:, :, None], right, 0.0), self.factor)
         return alone + (self._by_scale(self.response) @ self._by_shared(right)).view(right.shape)
 
@@ -90,9 +84,9 @@ class SharedSolver:
         Parameters
         ----------
         missing
-            U, shape (n_items, n_factors + 2, n_columns).
+            U, shape (n_items, width, n_columns).
         step
-            Shape (n_items, 3).
+            Shape (n_items, width).
         """
         across, left = self._across(missing)
         along = self._by_scale(missing).mT @ self._by_scale(step[:, :, None])
@@ -107,7 +101,7 @@ class SharedSolver:
     def covariance(self, missing: Tensor) -> tuple[Tensor, Tensor]:
         """Blocks of (I - U U')^-1, the shared parameters behind each item's, and the items not determined: all or none.
 
-        Of one scale; shape (n_items, 3 + n_shared, 3 + n_shared).
+        Of one scale; shape (n_items, width + n_shared, width + n_shared).
         """
         across, left = self._across(missing)
         shared_across = self._by_shared(missing)
@@ -262,7 +256,7 @@ def shared_solver(problem: Problem, derivatives: ItemDerivatives) -> SharedSolve
     """What solves for the steps of items that share parameters."""
     assert problem.prior.shared is not None
     information = with_ridge(derivatives.information)
-    return SharedSolver.of(problem.prior.shared, problem.guessing_free, information, n_scales=problem.n_scales)
+    return SharedSolver.of(problem.prior.shared, problem.own, information, n_scales=problem.n_scales)
 
 
 def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:

@@ -102,11 +102,16 @@ def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
 @singledispatch
 def inverse_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Inverse of the observed information by what is estimated (`Problem.by_estimated`), and what is loose."""
-    information = observed_information(problem, items)
-    if problem.prior.shared is not None:
-        determined = problem.by_estimated[problem.free.flatten()]
-        information = determined.T @ information @ determined
-    return invert(information)
+    return invert(of_estimated(problem, observed_information(problem, items)))
+
+
+def of_estimated(problem: Problem, information: Tensor) -> Tensor:
+    """An information by what is free as one by what is estimated, shape (n_estimated, n_estimated)."""
+    if problem.prior.shared is None:
+        return information
+    each = torch.eye(problem.n_estimated, dtype=information.dtype, device=information.device)
+    by_estimated = problem.by_estimated(each)[problem.free.flatten()]
+    return by_estimated.T @ information @ by_estimated
 
 
 def own_information(problem: Problem, items: ItemTensors) -> Tensor:
@@ -170,20 +175,11 @@ def joint_parameter_covariance(problem: Problem, items: ItemTensors) -> tuple[Te
 
     By (a, d, logit c) of all items, shape (n_items, width, n_items, width).
     """
-    free = problem.free
-    n_items, width = free.shape
+    shape = problem.free.shape
     inverse, loose = inverse_information(problem, items)
-    full = torch.zeros(n_items * width, n_items * width, dtype=torch.float64, device=free.device)
-    chosen = torch.nonzero(free.reshape(-1))[:, 0]
-    full[chosen[:, None], chosen[None, :]] = inverse
-    return full.reshape(n_items, width, n_items, width), items_of(loose, free)
-
-
-def items_of(loose: Tensor, free: Tensor) -> Tensor:
-    """Items of which any free parameter is loose, shape (n_items,)."""
-    found = torch.zeros_like(free)
-    found[free] = loose
-    return found.any(dim=1)
+    full = problem.by_estimated(problem.by_estimated(inverse).T)
+    touched = problem.by_estimated(torch.diag(loose.to(torch.float64))) != 0
+    return full.view(*shape, *shape), touched.view(len(problem.free), -1).any(dim=1)
 
 
 def invert(information: Tensor, *, most: float = MOST_INFLATION) -> tuple[Tensor, Tensor]:
@@ -277,8 +273,7 @@ def slope_of_all(problem: Problem, items: ItemTensors) -> float:
 
 def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
     """Whether the slope of all items has gone to its bound 0."""
-    shared = problem.prior.shared
-    return shared is not None and float(shared.nearest(items.linear).abs()) <= LEAST_SD
+    return problem.prior.one_slope and slope_of_all(problem, items) <= LEAST_SD
 
 
 def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
@@ -292,19 +287,14 @@ def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
         derivatives = item_derivatives(problem, items, problem.counts(items))
         assert derivatives.missing is not None
         with_slope, loose = shared_solver(problem, derivatives).covariance(derivatives.missing)
-        each, of_slope = with_slope[:, :3, :3].cpu().numpy(), with_slope[0, 3, 3]
+        each, of_slope = with_slope[:, :3, :3].cpu().numpy(), float(with_slope[0, 3, 3])
     else:
-        free = problem.free
-        inverse, undetermined = inverse_information(problem, items)
-        moved = natural_by_steps(problem, items) @ problem.by_estimated.view(*free.shape, -1)
-        loose = (moved[:, :, undetermined] != 0).flatten(1).any(dim=1)
-        whole = moved.flatten(0, 1) @ inverse @ moved.flatten(0, 1).T
-        joint = whole.view(*free.shape, *free.shape).cpu().numpy()
+        joint, loose = joint_sampling_covariance(problem, items)
         joint[np.abs(joint) < NOTHING] = 0.0
-        each, of_slope = blocks_of(joint), inverse[-1, -1]  # the common slope is estimated last
+        each, of_slope = blocks_of(joint), joint[0, 0, 0, 0]
     if problem.prior.by_theta:
         each[:, 0, :] = each[:, :, 0] = 0.0
         if joint is not None:
             joint[:, 0] = joint[:, :, :, 0] = 0.0
     each[np.abs(each) < NOTHING] = 0.0
-    return Errors(each, joint, loose, (0.0, float(of_slope.sqrt())))
+    return Errors(each, joint, loose, (0.0, of_slope**0.5))

@@ -18,7 +18,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
-from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, NodeTensors
+from irtbench.models.pyro_model.tensors import GUESSING, ItemTensors, NodeTensors, SharedParameters
 
 LEAST_SLOPE = 0.5  # where difficulty has a prior
 START_GUESSING = 1 / (1 + math.exp(1.7))
@@ -160,19 +160,27 @@ class Problem:
         """Which parameters (slopes, intercept, guessing) are not constants, shape (n_items, n_factors + 2)."""
         return self.prior.free
 
-    @property
-    def by_estimated(self) -> Tensor:
-        """Derivatives of all parameters by those that are estimated: the items' own, and then the shared ones.
+    def with_shared(self, design: Tensor) -> Self:
+        """The same with parameters that are made of shared ones, see `SharedParameters`."""
+        shared = SharedParameters(design) if len(design) else None
+        return replace(self, prior=replace(self.prior, shared=shared))
 
-        Shape (n_items (n_factors + 2), n_estimated).
-        """
-        own, shared = self.free.clone(), self.prior.shared
-        if shared is not None:
-            own[:, LINEAR] = shared.own
-        columns = torch.eye(own.numel(), dtype=torch.float64, device=own.device)[:, own.flatten()]
-        if shared is None:
-            return columns
-        return torch.cat([columns, torch.nn.functional.pad(shared.design, (0, 1)).flatten(1).T], dim=1)
+    @cached_property
+    def own(self) -> Tensor:
+        """Which parameters are estimated of an item alone, shaped as `free`."""
+        return self.free if self.prior.shared is None else self.free & ~self.prior.shared.made
+
+    @property
+    def n_estimated(self) -> int:
+        """Number of parameters: the items' own, and then the shared ones."""
+        return int(self.own.sum()) + (0 if self.prior.shared is None else len(self.prior.shared.design))
+
+    def by_estimated(self, values: Tensor) -> Tensor:
+        """Columns of what is estimated as columns of all parameters, shape (n_items * width, n_columns)."""
+        n_own, own = int(self.own.sum()), self.own.flatten()
+        found = values.new_zeros(len(own), values.shape[1])
+        found[own] = values[:n_own]
+        return found if self.prior.shared is None else found + self.prior.shared.design.flatten(1).T @ values[n_own:]
 
     def with_all_free(self, items: ItemTensors) -> Self:
         """The same without a prior, with all parameters estimated but those of asymptotes at their bound."""
@@ -210,10 +218,6 @@ class Problem:
     def of_columns(self, by_column: Tensor) -> Tensor:
         """Scores of items from values of their columns, shape (n_items,)."""
         return by_column
-
-    def item_parameters(self, items: ItemTensors) -> ItemTensors:
-        """The items' own parameters, of what steps are taken in."""
-        return items
 
     @property
     def has_one_slope(self) -> Tensor:

@@ -17,11 +17,15 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
 from irtbench.estimation.marginal.fisher_scoring import MOST_PLACINGS, find_mode
 from irtbench.estimation.marginal.m_step import moved
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
-from irtbench.estimation.marginal.observed_information import MOST_INFLATION, natural_by_steps, observed_information
+from irtbench.estimation.marginal.observed_information import (
+    MOST_INFLATION,
+    natural_by_steps,
+    observed_information,
+    of_estimated,
+)
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Stop
 from irtbench.models.pyro_model.categories import CategoryItems
@@ -79,7 +83,7 @@ class Abilities:
     Parameters
     ----------
     problem
-        In whose free parameters steps are taken.
+        Of the items.
     scale
         The items and their models; slopes are the first columns of their parameters.
     """
@@ -90,18 +94,9 @@ class Abilities:
     bounded: bool = True  # whether the error of the integral is known to be small
 
     @property
-    def own(self) -> Problem:
-        """The problem of the items' own parameters."""
-        return self.problem.own if isinstance(self.problem, DesignedProblem) else self.problem
-
-    @property
     def n_shared(self) -> int:
         """How many parameters fewer there are than the items' own, because items share some."""
-        return int(self.own.free.sum() - self.problem.free.sum())
-
-    def free_of(self, items: ItemTensors) -> ItemTensors:
-        """What steps are taken in, of the items' own parameters."""
-        return self.problem.design.free(items) if isinstance(self.problem, DesignedProblem) else items
+        return int(self.problem.free.sum()) - self.problem.n_estimated
 
     def starts(self) -> list[ItemTensors]:
         """Items to start from, of which the best is gone on from."""
@@ -133,16 +128,16 @@ class Abilities:
         raise NotImplementedError
 
     def determined(self, items: ItemTensors) -> Tensor:
-        """Directions of the free parameters of which responses tell, as columns."""
-        return torch.eye(int(self.problem.free.sum()), dtype=torch.float64, device=self.problem.free.device)
+        """Directions of what is estimated of which responses tell, as columns."""
+        return torch.eye(self.problem.n_estimated, dtype=torch.float64, device=self.problem.free.device)
 
     def reported(self, items: ItemTensors) -> Tensor:
         """Directions that the constraints on the named solution leave it."""
         return self.determined(items)
 
     def information(self, items: ItemTensors) -> Tensor:
-        """Negative Hessian of the log-likelihood in the free parameters, shape (n_free, n_free)."""
-        return observed_information(self.problem.in_float64(), items)
+        """Negative Hessian of the log-likelihood by what is estimated, shape (n_estimated, n_estimated)."""
+        return of_estimated(self.problem, observed_information(self.problem.in_float64(), items))
 
     def curvature(self, items: ItemTensors) -> Curvature | None:
         """The information at these items; None where it would be too large."""
@@ -151,23 +146,19 @@ class Abilities:
         return Curvature(information, sizes, determined @ directions)
 
     def along(self, values: Tensor) -> Tensor:
-        """Values of the free parameters as a step."""
-        return values.new_zeros(self.problem.free.shape).masked_scatter(self.problem.free, values)
+        """Values of what is estimated as a step."""
+        return self.problem.by_estimated(values[:, None]).view(self.problem.free.shape)
 
     def items_moved(self, values: Tensor) -> Tensor:
-        """The items of which a step in the free parameters moves any, shape (n_items,)."""
-        step = self.along(values)
-        if isinstance(self.problem, DesignedProblem):
-            step = (self.problem.design.matrix @ step[0]).view(len(self.scale), -1)
-        return (step != 0).any(dim=1)
+        """The items that a step in what is estimated moves, shape (n_items,)."""
+        return (self.along(values) != 0).any(dim=1)
 
     def covariance(self, items: ItemTensors, found: Curvature) -> Tensor:
         """Sampling covariance of each item's parameters as they are read, shape (n_items, width, width)."""
-        reported, free = self.reported(items), self.problem.free
+        reported = self.reported(items)
         within = torch.linalg.inv(reported.T @ found.information @ reported)
-        each = reported.new_zeros(free.numel(), reported.shape[1])
-        each[free.flatten()] = reported
-        each = (natural_by_steps(self.problem, items) @ each.view(*free.shape, -1))[:, : self.scale.width]
+        each = self.problem.by_estimated(reported).view(*self.problem.free.shape, -1)
+        each = (natural_by_steps(self.problem, items) @ each)[:, : self.scale.width]
         return each @ within @ each.mT
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Union
+from typing import Any, TypeVar, Union
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from irtbench.data.readers.long_table import LongTable
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.fit import check_estimable
 from irtbench.estimation.fit_categories import Models, ScoresLike, check_categories, kind_of, models_of
-from irtbench.estimation.marginal.designed_problem import DesignedProblem, equal_parameters
-from irtbench.estimation.marginal.designed_problem import rating_scale as rating_scale_design
 from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.shared_parameters import equal_parameters
+from irtbench.estimation.marginal.shared_parameters import rating_scale as rating_scale_design
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
@@ -35,6 +35,8 @@ SEVERAL = tuple(name for name in MODELS if name != "nominal")  # models that go 
 ONE_SLOPE = {"rasch": "2pl", "1pl": "2pl", "pcm": "gpcm", "rsm": "gpcm"}
 #: Responses, right or wrong or in categories, in any form that `fit_factors` takes.
 ResponsesOrScores = Union[ResponsesLike, ScoresLike, "Answers"]
+
+AnyProblem = TypeVar("AnyProblem", bound=Problem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,16 +102,16 @@ class Answers:
             given = given.select_respondents(given.n_by_respondent > 0)
         return replace(self, given=given, models=tuple(self.models[j] for j in items))
 
-    def designed(self, problem: Problem, scale: CategoryItems, slopes: Sequence[Sequence[int]]) -> Problem:
+    def designed(self, problem: AnyProblem, scale: CategoryItems, slopes: Sequence[Sequence[int]]) -> AnyProblem:
         """The problem with these sets of slopes, places in the flattened parameters, each of which is one."""
         if not self.rating_scale:
-            return DesignedProblem.made_of(problem, equal_parameters(problem.free, slopes)) if slopes else problem
+            return problem.with_shared(equal_parameters(problem.free, slopes)) if slopes else problem
         n, behind = scale.n_abilities, rating_scale_design(len(scale), scale.n_categories[0], scale.device)
         of_slopes = problem.free.clone()
         of_slopes[:, n:] = False
-        steps = behind.view(len(scale), -1, behind.shape[1])[:, 1:, 1:]  # as of one ability, without its slope
-        steps = torch.nn.functional.pad(steps, (0, 0, n, problem.free.shape[1] - n - steps.shape[1])).flatten(0, 1)
-        return DesignedProblem.made_of(problem, torch.cat([equal_parameters(of_slopes, slopes), steps], dim=1))
+        steps = behind[1:, :, 1:]  # as of one ability, without its slope
+        steps = torch.nn.functional.pad(steps, (n, problem.free.shape[1] - n - steps.shape[2]))
+        return problem.with_shared(torch.cat([equal_parameters(of_slopes, slopes), steps]))
 
     def scale(self, n_abilities: int, device: torch.device) -> CategoryItems:
         """The items on a device."""

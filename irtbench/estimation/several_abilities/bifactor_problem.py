@@ -31,8 +31,7 @@ from torch import Tensor
 from irtbench.estimation.marginal.category_problem import CategoryProblem, information_of_scale
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.nodes import STEEPEST
-from irtbench.estimation.marginal.observed_information import invert, observed_information
-from irtbench.estimation.marginal.problem import Problem
+from irtbench.estimation.marginal.observed_information import invert, observed_information, of_estimated
 from irtbench.estimation.several_abilities.abilities_mode import COARSE_ROOM, Abilities, with_slopes
 from irtbench.estimation.several_abilities.answers import Answers
 from irtbench.estimation.several_abilities.factor_problem import (
@@ -171,13 +170,14 @@ class Testlets(Abilities):
         Which items have a specific slope that is all their testlet's, shape (n_items,).
     """
 
+    problem: BifactorProblem
     testlets: ItemGroups = field(kw_only=True)
     alike: Tensor = field(kw_only=True)
     coarse_first = False
 
     def starts(self) -> list[ItemTensors]:
         """Slopes of one sign on each specific ability; where free also those that residual correlations say."""
-        problem = self.own
+        problem = self.problem
         items = problem.starting_values()
         slopes = items.matrix[:, : SPECIFIC + 1].clone()
         general = slopes[:, GENERAL]
@@ -191,24 +191,17 @@ class Testlets(Abilities):
                 own[members, SPECIFIC] = loadings_of(residual[members][:, members], 1)[:, 0]
             own = torch.where(self.alike[:, None], slopes, slopes_of(own, self.scale))
             found.append(torch.stack([general, own[:, SPECIFIC]], dim=1))
-        return [self.free_of(with_slopes(items, each)) for each in found]
-
-    @property
-    def own(self) -> BifactorProblem:
-        """The problem of the items' own parameters."""
-        problem = super().own
-        assert isinstance(problem, BifactorProblem)
-        return problem
+        return [with_slopes(items, each) for each in found]
 
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """On a grid close enough for anybody's posterior."""
-        return self.on(grid_for(self.scale, self.problem.item_parameters(items), self.testlets, room=room))
+        return self.on(grid_for(self.scale, items, self.testlets, room=room))
 
     def others(self, items: ItemTensors, *, room: float) -> BifactorNodes:
         """A grid that is finer, wider and moved."""
-        bound, whole = CHECKED_WIDER * BOUND, self.problem.item_parameters(items)
+        bound = CHECKED_WIDER * BOUND
         finer = {"finer": CHECKED_FINER, "offset": CHECKED_OFFSET}
-        return grid_for(self.scale, whole, self.testlets, room=room, bound=bound, **finer)
+        return grid_for(self.scale, items, self.testlets, room=room, bound=bound, **finer)
 
     @property
     def words(self) -> str:
@@ -219,22 +212,20 @@ class Testlets(Abilities):
 
     def named(self, items: ItemTensors) -> ItemTensors:
         """Every ability turned so that the sum of the slopes on it is positive."""
-        whole = self.problem.item_parameters(items)
-        slopes = whole.matrix[:, : SPECIFIC + 1].clone()
+        slopes = items.matrix[:, : SPECIFIC + 1].clone()
         slopes[:, GENERAL] = with_positive_sums(slopes[:, GENERAL])
         for members in self.testlets.members:
             slopes[members, SPECIFIC] = with_positive_sums(slopes[members, SPECIFIC])
-        return self.free_of(with_slopes(whole, slopes))
+        return with_slopes(items, slopes)
 
     def inverse_information(self, items: ItemTensors) -> Tensor | None:
         """Where it is positive definite: a testlet of few items says little of its ability, so that EM is slow."""
         problem = self.problem.in_float64()
-        inverse, loose = invert(observed_information(problem, items), most=math.inf)
+        inverse, loose = invert(of_estimated(problem, observed_information(problem, items)), most=math.inf)
         if bool(loose.any()):
             return None
-        free, shape = problem.free.flatten(), problem.free.shape
-        found = inverse.new_zeros(len(free), len(free)).masked_scatter(torch.outer(free, free), inverse)
-        return found.view(*shape, *shape)
+        shape = problem.free.shape
+        return problem.by_estimated(problem.by_estimated(inverse).T).view(*shape, *shape)
 
 
 def sums_by_item(batch: Batch, items: Tensor, values: Tensor) -> Tensor:
@@ -328,7 +319,7 @@ def bifactor_problem(
         row=partial(CollapsedBifactor, testlets=testlets),
     )  # fmt: skip
     flat = CategoryProblem.of(model, answers.rows(scale), nodes)
-    problem: Problem = BifactorProblem(flat.model, flat.rows, nodes, flat.prior, scale=scale, testlets=testlets)
+    problem = BifactorProblem(flat.model, flat.rows, nodes, flat.prior, scale=scale, testlets=testlets)
     alike, sets = torch.zeros(len(scale), dtype=torch.bool, device=device), list[Sequence[int]]()
     if answers.one_slope:
         sets.append(range(GENERAL, len(scale) * scale.width, scale.width))

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.designed_problem import DesignedProblem
+from irtbench.estimation.marginal.observed_information import of_estimated
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.several_abilities.abilities_mode import Abilities, Curvature, with_slopes
 from irtbench.estimation.several_abilities.answers import Answers
@@ -74,23 +74,22 @@ class Factors(Abilities):
 
     def starts(self) -> list[ItemTensors]:
         """One of an exploratory model, two of a pattern."""
-        items = self.own.starting_values()
+        items = self.problem.starting_values()
         loadings = loadings_of(item_correlations(self), self.n_factors)
         free = self.free_slopes
         if free is None:
-            return [self.free_of(with_slopes(items, slopes_of(loadings, self.scale)))]
+            return [with_slopes(items, slopes_of(loadings, self.scale))]
         turned = torch.where(free, towards_pattern(loadings, free), 0.0)
         # or each ability takes the common part of the items that have slopes on it
         common = torch.where(free, items.matrix[:, :1].abs().clamp(min=0.5), 0.0)
-        return [self.free_of(with_slopes(items, slopes)) for slopes in (slopes_of(turned, self.scale), common)]
+        return [with_slopes(items, slopes) for slopes in (slopes_of(turned, self.scale), common)]
 
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """On a lattice for the posteriors, or on quasi-Monte Carlo points, which stay."""
         if not self.bounded:
             return self
-        itself, whole = replace(self, problem=self.own), self.problem.item_parameters(items)
-        every, modes = lattice(itself, whole, room=room, start=self.near)
-        nodes = where_there_is_mass(itself, whole, every, modes)
+        every, modes = lattice(self, items, room=room, start=self.near)
+        nodes = where_there_is_mass(self, items, every, modes)
         bounded = self.n_factors <= 3 or len(nodes.theta) <= MOST_NODES
         nodes = nodes if bounded else sobol_nodes(self.n_factors, self.seed, self.problem.rows.device)
         return replace(self.on(nodes), bounded=bounded, near=modes.theta)
@@ -101,8 +100,7 @@ class Factors(Abilities):
             return sobol_nodes(self.n_factors, self.seed + 1, self.problem.rows.device)
         radius = CHECKED_WIDER * RADIUS
         finer = {"finer": CHECKED_FINER, "offset": CHECKED_OFFSET}
-        whole = self.problem.item_parameters(items)
-        return lattice(self, whole, room=room, start=self.near, radius=radius, **finer)[0]
+        return lattice(self, items, room=room, start=self.near, radius=radius, **finer)[0]
 
     @property
     def words(self) -> str:
@@ -114,10 +112,9 @@ class Factors(Abilities):
 
     def named(self, items: ItemTensors) -> ItemTensors:
         """On principal axes, or with abilities on which the sum of slopes is positive."""
-        whole = self.problem.item_parameters(items)
-        slopes = whole.matrix[:, : self.n_factors]
+        slopes = items.matrix[:, : self.n_factors]
         slopes = principal_axes(slopes) if self.free_slopes is None else slopes
-        return self.free_of(with_slopes(whole, with_positive_sums(slopes)))
+        return with_slopes(items, with_positive_sums(slopes))
 
     def of_slopes(self, directions: Tensor) -> Tensor:
         """Directions of slopes, shape (n, n_items, n_factors), in the free parameters, shape (n, n_free)."""
@@ -127,7 +124,7 @@ class Factors(Abilities):
 
     def determined(self, items: ItemTensors) -> Tensor:
         """Directions in which axes do not turn; none does where items share slopes."""
-        if isinstance(self.problem, DesignedProblem):
+        if self.problem.prior.shared is not None:
             return super().determined(items)
         slopes, free = items.matrix[:, : self.n_factors], self.problem.free[:, : self.n_factors]
         return complement(self.of_slopes(turns(slopes, free)))
@@ -140,18 +137,14 @@ class Factors(Abilities):
 
     def information(self, items: ItemTensors) -> Tensor:
         """By sums at every node; of complete responses, right or wrong, by the few functions that span their scores."""
-        if isinstance(self.problem, DesignedProblem):
-            matrix = self.problem.design.matrix[self.own.free.flatten()]
-            whole = self.problem.item_parameters(items)
-            return matrix.T @ replace(self, problem=self.own).information(whole) @ matrix
         linear = not isinstance(self.problem, CategoryProblem)
         if linear and self.problem.rows.complete:
             return super().information(items)
-        return information_by_nodes(self.problem, self.scale, items)
+        return of_estimated(self.problem, information_by_nodes(self.problem, self.scale, items))
 
     def curvature(self, items: ItemTensors) -> Curvature | None:
         """The information on nodes as many as standard errors need; None where it would be too large."""
-        if int(self.problem.free.sum()) > MOST_PARAMETERS:
+        if self.problem.n_estimated > MOST_PARAMETERS:
             return None
         return super(Factors, self.placed(items, room=INFORMATION_ROOM)).curvature(items)
 
@@ -238,7 +231,7 @@ def item_correlations(abilities: Abilities) -> Tensor:
     score = problem.rows.n_correct.new_zeros(len(scale.item_of_column), len(scale))
     score[torch.arange(len(score), device=score.device), scale.item_of_column] = scale.column_scores
     both = both_scores = score.new_zeros(len(scale), len(scale))
-    number = abilities.own.n_by_item.clamp(min=1)
+    number = abilities.problem.n_by_item.clamp(min=1)
     mean, square = (problem.rows.n_correct @ part / number for part in (score, score.square()))
     deviation = (square - mean.square()).clamp(min=1e-12).sqrt()
     for batch in problem.batches(dtype=torch.float64):

@@ -195,7 +195,7 @@ def latent_cells(problem: Problem) -> tuple[Tensor, Tensor]:
     """Cells and places of the model's parameters, see `ItemCoordinates`, in the order of its sample statements."""
     free, shared, sign = problem.free, problem.prior.shared, problem.prior.slope_sign
     first, width = torch.arange(free.numel(), device=free.device), free.shape[1]
-    for design in () if shared is None else torch.nn.functional.pad(shared.design, (0, 1)).flatten(1):
+    for design in () if shared is None else shared.design.flatten(1):
         together = torch.nonzero(design)[:, 0]
         first[together] = together[0]
     cells = first[free.flatten()].unique()

@@ -31,7 +31,7 @@ from torch.nn.functional import logsigmoid
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import ResponseRows
-from irtbench.models.pyro_model.tensors import COMMON_SLOPE, KnownLinear, NodeTensors, SharedParameters
+from irtbench.models.pyro_model.tensors import COMMON_SLOPE, LINEAR, KnownLinear, NodeTensors, SharedParameters
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def logistic_model(
     linear, own, by_theta = like((n_items, n_factors + 1)), None, False
     if shared is not None:
         common = pyro.sample(COMMON_SLOPE, normal_or_flat(priors.slope, like(())), infer={SHARED: shared})
-        linear, own, by_theta = shared.at(common), shared.own, shared.unit_slopes
+        linear, own, by_theta = shared.at(common), ~shared.made[:, LINEAR], shared.unit_slopes
     elif known is not None:
         linear, own = known.values, known.free
     elif slopes_free is not None:

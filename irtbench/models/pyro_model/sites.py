@@ -18,7 +18,7 @@ import torch
 from pyro import poutine
 from pyro.infer.autoguide.initialization import InitMessenger
 from torch import Tensor
-from torch.nn.functional import logsigmoid, pad
+from torch.nn.functional import logsigmoid
 
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.model import (
@@ -74,7 +74,7 @@ class ItemPrior:
     slope_sign
         Sign of each slope where the model draws log |a|, shape (n_items,); None elsewhere.
     shared
-        What slopes and intercepts are made of that are not an item's own; None where all are.
+        What parameters are made of that are not an item's own; None where all are.
     on_logits
         Whether asymptotes are logits in the matrix too.
     """
@@ -92,7 +92,7 @@ class ItemPrior:
         found = torch.zeros_like(self.fixed.matrix, dtype=torch.bool)
         for where in self.entries.values():
             found |= where
-        return found if self.shared is None else found | pad(self.shared.varies, (0, 1))
+        return found if self.shared is None else found | self.shared.made
 
     @property
     def guessing_free(self) -> Tensor:
@@ -119,13 +119,18 @@ class ItemPrior:
         return not {*OF_LOGARITHM} & set(self.densities) and is_flat(named)
 
     @property
+    def one_slope(self) -> bool:
+        """Whether the model draws one slope for all items."""
+        return COMMON_SLOPE in self.densities
+
+    @property
     def by_theta(self) -> bool:
         """Whether slopes by theta are 1, and difficulties minus the intercepts."""
         return self.shared is not None and self.shared.unit_slopes
 
     def values_of(self, items: ItemTensors) -> dict[str, Tensor]:
         """Values of the item sites at these items, in the order of the sites."""
-        values = {} if self.shared is None else {COMMON_SLOPE: self.shared.nearest(items.linear)}
+        values = {COMMON_SLOPE: self.shared.nearest(items.linear)} if self.shared is not None and self.one_slope else {}
         matrix = items.matrix
         return values | {name: self._value(name, matrix) for name in self.densities if name not in values}
 
@@ -146,7 +151,7 @@ class ItemPrior:
     def items_of(self, values: Mapping[str, Tensor]) -> ItemTensors:
         """Items at these values of the item sites."""
         matrix = self.fixed.matrix
-        if self.shared is not None:
+        if self.shared is not None and self.one_slope:
             matrix = torch.cat([self.shared.at(values[COMMON_SLOPE]), matrix[:, -1:]], dim=1)
         for name, where in self.entries.items():
             own = values[name]

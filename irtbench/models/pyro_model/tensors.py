@@ -166,14 +166,12 @@ class KnownLinear:
 
 @dataclass(frozen=True)
 class SharedParameters:
-    """Which parameters are an item's own, and what the others are made of.
+    """What parameters of items are made of that are not an item's own.
 
     Parameters
     ----------
     design
-        Derivatives of slopes and intercept by each shared value, shape (n_shared, n_items, n_factors + 1).
-    own
-        Where they are the item's own, shape (n_items, n_factors + 1); `design` is zero there.
+        Derivatives of the items' parameters by each shared value, 0 of an item's own, shape (n_shared, n_items, width).
     unit_slopes
         Whether slopes by theta are 1 where they are common (Rasch), and difficulties minus the intercepts.
     n_scales
@@ -182,7 +180,6 @@ class SharedParameters:
     """
 
     design: Tensor
-    own: Tensor
     unit_slopes: bool = False
     n_scales: int | None = None
 
@@ -197,11 +194,9 @@ class SharedParameters:
         rasch
             Whether slopes by theta are 1.
         """
-        slopes = torch.nn.functional.pad(present.reshape(-1, 1), (0, 1))
-        own = torch.zeros_like(slopes, dtype=torch.bool)
-        own[:, -1] = True
+        slopes = torch.nn.functional.pad(present.reshape(-1, 1), (0, 2))
         n_scales = len(present) if present.dim() > 1 else None
-        return cls(slopes[None], own, unit_slopes=rasch, n_scales=n_scales)
+        return cls(slopes[None], unit_slopes=rasch, n_scales=n_scales)
 
     @cached_property
     def _slopes(self) -> Tensor:
@@ -212,10 +207,18 @@ class SharedParameters:
         """What the slope of each scale adds up to over items, as equal parts of these, shape (n_items,)."""
         return (self._slopes * (total / self._slopes.sum(dim=1))[:, None]).flatten()
 
-    @property
-    def varies(self) -> Tensor:
-        """Where slopes and intercept are not constants, shape (n_items, n_factors + 1)."""
-        return self.own | (self.design != 0).any(dim=0)
+    @cached_property
+    def made(self) -> Tensor:
+        """Where parameters are made of what is shared, shape (n_items, width)."""
+        return (self.design != 0).any(dim=0)
+
+    def values(self, matrix: Tensor) -> Tensor:
+        """What is shared, nearest to these parameters by least squares, shape (n_shared,)."""
+        return torch.linalg.pinv(self.design.flatten(1).T) @ matrix.flatten()  # a GPU has no gelsd
+
+    def onto(self, matrix: Tensor) -> Tensor:
+        """These parameters, with the nearest that are made of what is shared."""
+        return torch.where(self.made, torch.einsum("s,sjk->jk", self.values(matrix), self.design), matrix)
 
     def at(self, slope: Tensor) -> Tensor:
         """Slopes and intercepts at this common slope, the items' own being zero, shape (n_items, n_factors + 1)."""
