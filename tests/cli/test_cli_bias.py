@@ -25,10 +25,10 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """People and machines; one item is far harder for machines, and one everybody got right."""
     folder = tmp_path_factory.mktemp("bias")
     rng = np.random.default_rng(0)
-    a, b = rng.uniform(1, 2, 6), rng.normal(0, 1, 6)
+    a, b = rng.uniform(1, 2, 10), rng.normal(0, 1, 10)
     tables, groups = [], []
     for name, size, shift in (("people", 300, 0.0), ("machines", 200, 1.8)):
-        items = ItemParameters.from_difficulty(a, b + np.eye(6)[4] * shift)
+        items = ItemParameters.from_difficulty(a, b + np.eye(10)[4] * shift)
         ids = [f"{name}{i}" for i in range(size)]
         tables.append(simulate_responses(rng.normal(size=size), items, rng=rng, respondent_ids=ids).to_long())
         tables.append(pd.DataFrame({"respondent_id": ids, "item_id": "easy", "response": 1}))
