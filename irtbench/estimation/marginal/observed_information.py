@@ -297,4 +297,4 @@ def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
         if joint is not None:
             joint[:, 0] = joint[:, :, :, 0] = 0.0
     each[np.abs(each) < NOTHING] = 0.0
-    return Errors(each, joint, loose, (0.0, of_slope**0.5))
+    return Errors(each, joint, loose, (0.0, float(of_slope) ** 0.5))
