@@ -19,8 +19,8 @@ def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
     A set of which nothing is estimated is none.
     """
     found = torch.zeros(len(sets), free.numel(), dtype=torch.float64, device=free.device)
-    for together, places in zip(found, sets, strict=True):
-        together[list(places)] = 1.0
+    for k, places in enumerate(sets):
+        found[k, list(places)] = 1.0
     found *= free.flatten()
     return found[found.any(dim=1)].view(-1, *free.shape)
 
