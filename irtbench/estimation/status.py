@@ -34,7 +34,7 @@ ADVICE = {
     Stop.NO_ASCENT: "compute in float64 ([model] dtype), or take --prior weak",
     Stop.NODES_NOT_RIGHT: "take --prior weak or hierarchical, which keep slopes from being so steep",
     Stop.NO_ABILITY: "the items have nothing in common that one slope could show: look for wrong keys or reversed "
-    "coding (irtbench fit --model 2pl shows slopes of either sign); --prior weak would only hide it",
+    "coding (irtbench fit --model 2pl, of grades gpcm, shows slopes of either sign); --prior weak would only hide it",
     Stop.NOT_A_MAXIMUM: "items that hardly anybody got right or wrong, few responses, or respondents of two items each "
     "do that: take --prior weak, or with fewer respondents than items --prior hierarchical",
 }

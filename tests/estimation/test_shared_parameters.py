@@ -206,6 +206,9 @@ def test_items_that_have_nothing_in_common_are_said_to_have_none() -> None:
         assert fitted.stopped_because.startswith("ability does not vary; the items have nothing in common")
         assert np.isfinite(fitted.items.intercept).all()
     assert np.isnan(irtbench.fit_model(values, model="rasch").population["se_sd"])
+    for models, options in (("pcm", {}), ("rsm", {}), ("gpcm", {"common_slope": True})):
+        graded = irtbench.fit_categories(np.hstack([values[:, :5] * 2, 2 - values[:, :5] * 2]), models, **options)
+        assert graded.stopped_because.startswith("ability does not vary; the items have nothing in common")
 
 
 def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:

@@ -272,8 +272,8 @@ def slope_of_all(problem: Problem, items: ItemTensors) -> float:
 
 
 def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
-    """Whether the slope of all items has gone to its bound 0."""
-    return problem.prior.one_slope and slope_of_all(problem, items) <= LEAST_SD
+    """Whether what items share has taken all their slopes to 0."""
+    return problem.prior.shared is not None and float(problem.slopes(items).abs().max()) <= LEAST_SD
 
 
 def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
