@@ -325,7 +325,7 @@ class Climb:
         return moved(self.items, self.step)
 
     def take(self, items: ItemTensors, counts: Counts, log_posterior: Tensor, *, rough: bool = False) -> Tensor:
-        """Go on to these items where they lower the log-posterior by no more than rounding; where that is."""
+        """Accept these items on scales whose log-posterior does not fall, but for rounding; which scales these are."""
         rounding = 1e-12 if self.problem.nodes.dtype == torch.float64 and not rough else 1e-7
         taken = log_posterior >= self.log_posterior - rounding * self.log_posterior.abs()
         lengths = self.step.abs().view(len(taken), -1).amax(dim=1)
