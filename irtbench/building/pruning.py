@@ -59,7 +59,6 @@ TOO_MANY_PAIRS = (
 )
 BETWEEN = f"not computed between the first round and the last of more than {MOST_ITEMS_EACH_ROUND} items"
 MISFIT = ("item_fit", "local_dependence")  # reasons for which items leave that follow the model badly
-MANY_RESPONDENTS = 5_000  # from which on tests of fit find departures that matter little
 
 Fit = Callable[..., FittedModel]  # of a ResponseMatrix; of very many items with their ``start``, if it takes one
 Refit = Callable[[ResponseMatrix, ItemParameters], FittedModel]
@@ -341,17 +340,11 @@ class UnderWay:
     def may_be_the_population(self) -> str:
         """Another possible cause of the removals, or an empty string.
 
-        With many respondents abilities that are not normal make items look misfitting, above all dependent.
+        Abilities that are not normal make items look misfitting, above all dependent.
         """
-        fitted = self.rounds[0].fitted if self.rounds else None
         by_misfit = sum(removal.reason in MISFIT for removal in self.removals)
-        may_be = 2 * by_misfit >= len(self.removals) and fitted is not None and fitted.estimated_population is None
-        if fitted is None or not may_be or fitted.n_respondents < MANY_RESPONDENTS:
-            return ""
-        return (
-            f"; with {fitted.n_respondents:,} respondents a population that is not normal may be why: "
-            "try population estimated"
-        )
+        shape = self.rounds[0].fitted.ability_shape if self.rounds else None
+        return f"; {shape.in_words}" if shape and shape.in_words and 2 * by_misfit >= len(self.removals) else ""
 
     def ended(self, rejected: str | None) -> Pruning:
         """The result, of a scale that is rejected for this reason, for too few items, or not."""

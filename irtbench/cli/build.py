@@ -151,8 +151,9 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
     }
     doubts = [f"screening: {words}" for words in study.exclusions_by_ability]
     doubts += [f"scale {scale.name}: {doubt}" for scale in study.scales for doubt in scale.doubts]
-    guessed = [(scale.name, scale.pruning.guessing_in_words) for scale in study.scales]
-    doubts += [f"scale {name}: {words}" for name, words in guessed if words]
+    for scale in study.scales:
+        more = (scale.pruning.guessing_in_words, scale.not_normal)
+        doubts += [f"scale {scale.name}: {words}" for words in more if words]
     if study.forms is not None and study.forms.assembled is not None:
         results |= {"form.csv": study.forms.assembled.table(), "form.json": study.forms.assembled.summary()}
         for number, short in enumerate(study.forms.banks, start=1):

@@ -12,7 +12,7 @@ import typer
 
 import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command, options_given
-from irtbench.cli.in_words import fit_in_words
+from irtbench.cli.in_words import fit_in_words, shape_in_words
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table, ranks_of_run
 from irtbench.cli.options import Levels, PriorItems, Reading, Responses, chosen_scale, item_priors, levels_of, refuse
 from irtbench.data.responses import name_first
@@ -310,7 +310,7 @@ def fit(
         },
         figures=lambda: irtbench.report.fit_figures(results.scale, results.items),
         words=fit_in_words(replace(results, found=found), trials, run, why),
-        doubts=found.get("doubts", []),
+        doubts=[*found.get("doubts", []), *shape_in_words(found)],
         unconverged=[] if found["converged"] else [str(found["stopped_because"])],
     )  # fmt: skip
 

@@ -81,6 +81,12 @@ def population_in_words(found: dict[str, Any]) -> Words:
         )
 
 
+def shape_in_words(found: dict[str, Any]) -> list[str]:
+    """That ability does not look normal, where it does not."""
+    shape = found.get("ability_shape") and irtbench.estimation.doubts.AbilityShape(**found["ability_shape"]).in_words
+    return [shape] if shape else []
+
+
 def carried_in_words(how: str, share: float, scale: str = "") -> str:
     """How the items' error is carried, and what it adds."""
     items = f"the items of {scale}" if scale else "the items"

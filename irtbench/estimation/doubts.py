@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from irtbench.data.links import linked
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.marginal.missing_information import posteriors
+from irtbench.estimation.marginal.nodes import information
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.threads import processes_of, total
 from irtbench.models.item_parameters import ItemParameters
@@ -34,6 +36,42 @@ STEEP = 4.0  # slope above which it must be known: .85 of the item's variance
 PARAMETERS = {"slope": "slope", "difficulty": "difficulty", "guessing": "guessing", "upper": "upper asymptote"}
 LINKING = 256  # respondents at once, of whom the first few mostly link all items
 FAR = 4.0  # difficulty, in standard deviations of ability, where hardly anybody is
+SKEWED, PEAKED, SURE = 0.2, 0.4, 2.6  # of skewness and excess kurtosis in size, and both in standard errors
+
+
+@dataclass(frozen=True)
+class AbilityShape:
+    """How the respondents' abilities depart from the normal density that was assumed, by the fit's expected counts.
+
+    With the density phi(theta) (1 + s H_3(theta) / 6 + k H_4(theta) / 24) in place of phi, H Hermite polynomials, the
+    mean of H_3 over the respondents' posteriors is about s rho^3, that of H_4 about k rho^4, rho the reliability; under
+    phi itself their variances are 6 rho^3 / n and 24 rho^4 / n. Where the density is far from normal, items have taken
+    up a part of that, and s and k are too small (.6 for a gamma density of skewness 1).
+
+    Parameters
+    ----------
+    skewness, excess_kurtosis
+        s and k.
+    z_skewness, z_kurtosis
+        Each in its standard errors under the normal density, which are some too large: items are estimated with it.
+    """
+
+    skewness: float
+    excess_kurtosis: float
+    z_skewness: float
+    z_kurtosis: float
+
+    @property
+    def in_words(self) -> str:
+        """What is to be done where it is not normal, clearly and by much; else an empty string."""
+        skewed = abs(self.skewness) > SKEWED and abs(self.z_skewness) > SURE
+        if not skewed and not (abs(self.excess_kurtosis) > PEAKED and abs(self.z_kurtosis) > SURE):
+            return ""
+        how = f"skewness {self.skewness:.1f}" if skewed else f"excess kurtosis {self.excess_kurtosis:.1f}"
+        return (
+            f"ability does not look normal under this model ({how}): extreme items are biased then, and good items and "
+            "pairs rejected; try population estimated, or another model (guessing)"
+        )
 
 
 def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str, ...]:
@@ -74,6 +112,19 @@ def find_doubts(problem: Problem, found: Estimate, priors: Priors) -> tuple[str,
                 "standard errors are too small"
             )
     return (*doubts, *unlinked(problem))
+
+
+def shape_of_ability(problem: Problem, found: Estimate) -> AbilityShape | None:
+    """What the expected counts say of the shape of ability, where a normal one was assumed; None without counts."""
+    if found.counts is None or not found.status.converged or found.n_density_parameters:
+        return None
+    theta, respondents = problem.nodes.theta[:, 0], found.counts.respondents
+    n = float(respondents.sum())
+    of_test = found.counts.n.sum(dim=1) / n @ information(problem, found.items)
+    rho = float(problem.nodes.log_weights.exp() @ (of_test / (1 + of_test)))
+    means = torch.stack([theta**3 - 3 * theta, theta**4 - 6 * theta**2 + 3]) @ respondents / n
+    s, k = (means / means.new_tensor([rho**3, rho**4])).tolist()
+    return AbilityShape(s, k, s * (n * rho**3 / 6) ** 0.5, k * (n * rho**4 / 24) ** 0.5)
 
 
 def unlinked(problem: Problem, differs: NDArray[np.bool_] | None = None) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from irtbench.estimation.anchors import (
     anchors_among,
     known_parameters,
 )
-from irtbench.estimation.doubts import find_doubts
+from irtbench.estimation.doubts import find_doubts, shape_of_ability
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
@@ -178,7 +178,7 @@ def model_of(
             known = fit.errors is not None and status.converged and not status.integrates_items
             if known and isinstance(responses, ResponseMatrix):
                 intervals = likelihood_intervals(problem, items, settings, joint)
-        doubts = find_doubts(problem, found, fit.priors)
+        doubts, shape = find_doubts(problem, found, fit.priors), shape_of_ability(problem, found)
     posterior, moments = None, fit.moments
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
@@ -200,6 +200,7 @@ def model_of(
         kind="mean" if posterior is not None else found.kind,
         status=status,
         doubts=doubts,
+        ability_shape=shape,
         seconds=time.perf_counter() - began,
         seed=seed,
         settings=settings,

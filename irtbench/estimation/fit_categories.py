@@ -19,7 +19,7 @@ from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import Calibrated, KnownItems
-from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered, unlinked
+from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered, shape_of_ability, unlinked
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.item_grid import check_learnable
 from irtbench.estimation.fit import (
@@ -104,7 +104,7 @@ class FittedCategories(FittedItems, Drawn):
         Mean and standard deviation of ability where slopes are 1, or with anchors; None for N(0, 1).
     density
         The density of ability, where that was estimated; None for a normal one.
-    anchor_error
+    anchor_error, ability_shape
         As of `FittedModel`.
     """
 
@@ -161,6 +161,7 @@ class FittedCategories(FittedItems, Drawn):
             "seed": self.seed,
             "versions": software_versions(),
             "doubts": list(self.doubts),
+            "ability_shape": None if self.ability_shape is None else asdict(self.ability_shape),
             **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),
             **{f"population_{name}": value for name, value in (asdict(self.moments) if self.moments else {}).items()},
             **({} if self.groups is None else {"groups": self.groups.to_dict(orient="records")}),
@@ -334,6 +335,7 @@ def fit_categories(
         nodes=describe_nodes(fit.problem.nodes),
         status=status,
         doubts=doubts,
+        ability_shape=shape_of_ability(fit.problem, fit.found) if labels is None else None,
         groups=of_groups,
         seed=seed,
         moments=moments,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from irtbench.data.responses import share_correct
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.estimation.anchors import AnchorError
-from irtbench.estimation.doubts import WEAKLY_KNOWN, weakly_identified
+from irtbench.estimation.doubts import WEAKLY_KNOWN, AbilityShape, weakly_identified
 from irtbench.estimation.item_quantiles import quantile_columns
 from irtbench.estimation.marginal.observed_information import NormalMoments
 from irtbench.estimation.marginal.problem import EstimateKind
@@ -69,6 +69,7 @@ class FittedItems(InformationCriteria):
     joint_error: JointError | None = None
     anchor_error: AnchorError | None = None
     abilities: EstimatedAbilities | None = None
+    ability_shape: AbilityShape | None = None
 
     @property
     def estimated_population(self) -> Quadrature | None:
@@ -132,6 +133,8 @@ class FittedModel(FittedItems, Drawn):
     joint_error
         The sampling error of all items together, from the observed information; None where there are too many items, or
         they have no such covariance: estimated by means, without standard errors, with anchors that have none.
+    ability_shape
+        How abilities depart from the normal density that was assumed; None where none was, and without expected counts.
     anchor_error
         How the anchors' own error enters the standard errors: by their ``joint`` covariance, by that of each item (``by
         item``) or not (``taken as known``); None without anchors.
@@ -268,6 +271,7 @@ class FittedModel(FittedItems, Drawn):
             "estimate": self.kind,
             "estimator": self.estimator,
             "doubts": list(self.doubts),
+            "ability_shape": None if self.ability_shape is None else asdict(self.ability_shape),
             "population": self.settings.population,
             **{f"population_{name}": value for name, value in (self.population if self.moments else {}).items()},
             **({} if self.anchor_error is None else {"anchor_error": self.anchor_error}),

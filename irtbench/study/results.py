@@ -140,6 +140,12 @@ class ScaleStudy(Shown):
         return () if self.scale is None or self.fitted is None else self.fitted.doubts
 
     @property
+    def not_normal(self) -> str:
+        """That ability does not look normal, and what to do; empty where it does, and if rejected."""
+        shape = None if self.scale is None or self.fitted is None else self.fitted.ability_shape
+        return "" if shape is None else shape.in_words
+
+    @property
     def converged(self) -> bool:
         """Whether the last fit converged; a scale of which nothing was fitted counts as one."""
         return self.fitted is None or self.fitted.converged

@@ -1,7 +1,7 @@
 """A scale that is not one of ability is said to be none; one of ability, reversed items and all, is not."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,47 @@ def test_a_crowd_with_some_reversed_items_is_not_doubted(missing: float) -> None
     fitted = fit_model(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), FitSettings(prior="weak"))
     assert (fitted.items.discrimination < 0).sum() == 3
     assert fitted.doubts == ()
+
+
+def test_the_shape_of_ability_is_that_of_the_mean_posterior(tmp_path: Path) -> None:
+    """By posteriors from the likelihood written out; the same from gaps on disk, as a sparse table and as grades."""
+    given = simulated(400, 12, seed=4, missing=0.4)[0]
+    fitted = fit_model(given)
+    a, b, x = fitted.items.discrimination, fitted.items.difficulty, given.values
+    theta = np.linspace(-7, 7, 281)
+    p = 1 / (1 + np.exp(-a * (theta[:, None] - b)))
+    each = np.where(np.isnan(x)[:, None], 1.0, np.where(x[:, None] == 1, p, 1 - p))
+    normal = np.exp(-(theta**2) / 2) / np.exp(-(theta**2) / 2).sum()
+    posterior = each.prod(axis=2) * normal
+    mean = (posterior / posterior.sum(axis=1, keepdims=True)).mean(axis=0)
+    information = (a**2 * p * (1 - p)) @ (~np.isnan(x)).mean(axis=0)
+    rho = normal @ (information / (1 + information))
+    s, k = mean @ (theta**3 - 3 * theta) / rho**3, mean @ (theta**4 - 6 * theta**2 + 3) / rho**4
+    expected = [s, k, s / np.sqrt(6 / rho**3 / 400), k / np.sqrt(24 / rho**4 / 400)]
+    sparse = SparseResponses.from_long(given.to_long())
+    fits = [fitted, fit_model(on_disk(given, tmp_path)), fit_model(sparse), fit_categories(given)]
+    for one in fits:
+        assert one.ability_shape is not None
+        np.testing.assert_allclose(astuple(one.ability_shape), expected, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "how"), [("skewed", "skewness 0."), ("two camps", "excess kurtosis -1."), ("normal", "")]
+)
+def test_ability_that_is_not_normal_is_said_so_and_normal_ability_is_not(name: str, how: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    items = ItemParameters.from_difficulty(np.linspace(0.7, 2.0, 30), np.tile(np.linspace(-2, 2, 6), 5))
+    theta = rng.normal(size=1_500)
+    if name == "skewed":
+        theta = (rng.gamma(4, size=1_500) - 4) / 2
+    elif name == "two camps":
+        theta = 0.44 * theta + rng.choice([-0.9, 0.9], size=1_500)
+    responses = simulate_responses(theta, items, rng=rng)
+    responses.to_long().to_csv(tmp_path / "long.csv", index=False)
+    said = run(f"fit {tmp_path}/long.csv -o {tmp_path}/out --quiet").err
+    assert ("does not look normal" in said, how in said) == (bool(how), True)
+    if how:
+        assert fit_model(responses, population="estimated").ability_shape is None
 
 
 def of_two_blocks(n: int = 120, n_items: int = 6) -> np.ndarray:

@@ -17,7 +17,10 @@ from builders.valid_inputs import COMMANDS_READING
 from irtbench.report.html import render_report
 from irtbench.study.results import Study
 
-pytestmark = pytest.mark.skipif(not browser.AVAILABLE, reason="needs chromium and chromedriver")
+pytestmark = [
+    pytest.mark.slow,  # a browser is started
+    pytest.mark.skipif(not browser.AVAILABLE, reason="needs chromium and chromedriver"),
+]
 
 ROWS = """return [...document.querySelectorAll("#items-table > tbody > tr:not(.item)")].map((row) =>
     [...row.cells].map((cell) => cell.textContent));"""
