@@ -116,8 +116,8 @@ class StudyToBuild:
 
         def write(screening: irtbench.data.Screening) -> None:
             table = screening.table()
-            words = np.where(table["kept"], "True", "False")  # as in a table that is written whole
-            people.write(people.rows_of(table.assign(kept=words)))
+            # as in a table that is written whole
+            people.write(people.rows_of(table.assign(kept=np.where(table["kept"], "True", "False"))))
 
         with (
             self.data(unfinished, progress) as data,
@@ -212,10 +212,9 @@ class StudyToBuild:
             irtbench.save_bank(bank, data.folder / BANK)
             columns = None if before is None else list(before.columns)
             self._send(SCORE, data, file=Path(file).name, role=role, columns=columns)
-        scoring = self.settings.score.scoring(seed=self.settings.study.seed)
         irtbench.scoring.bulk.score_matrix(
-            bank, data, file, scoring, before=before, role=role, together=self.ranks,
-            progress=progress,
+            bank, data, file, self.settings.score.scoring(seed=self.settings.study.seed), before=before, role=role,
+            together=self.ranks, progress=progress,
         )  # fmt: skip
         if is_first:
             (data.folder / BANK).unlink()

@@ -161,9 +161,8 @@ def explained_responses(
     run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
     found = irtbench.analysis.explain_responses(data, known, **vars(how), rng=run.rng, progress=run.progress)
     test = irtbench.linear_logistic_test(varied, known) if how.model == "rasch" else None
-    horizons = (
-        None if lengths is None else lengths.horizons(data, "rasch" if how.model == "rasch" else "2pl", run.progress)
-    )
+    kind: Literal["rasch", "2pl"] = "rasch" if how.model == "rasch" else "2pl"
+    horizons = None if lengths is None else lengths.horizons(data, kind, run.progress)
     return irtbench.study.item_analysis.Explained(found, test, horizons, without)
 
 
@@ -200,8 +199,9 @@ def effects_in_words(
 
 def horizons_in_words(found: irtbench.analysis.TimeHorizon) -> Words:
     """The horizons, and what they rest on."""
-    in_words = irtbench.analysis.horizons.in_words
-    shortest, longest = (in_words(length, found.unit) for length in (found.shortest, found.longest))
+    shortest, longest = (
+        irtbench.analysis.horizons.in_words(length, found.unit) for length in (found.shortest, found.longest)
+    )
     beyond = sum("beyond_longest" in str(words) for words in found.flags.flat)
     return [
         Shown(found.table(), f"length of tasks solved so often, in {found.unit}", "horizon.csv"),

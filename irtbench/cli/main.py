@@ -329,21 +329,22 @@ def leave_what_waits(ending: BaseException | None, others: Set[threading.Thread]
 
 def end_with(error: BaseException, asked: str) -> NoReturn:
     """Say in one line why the command ends."""
-    if isinstance(error, UsageError):
-        place = f"irtbench {asked}".rstrip()
-        words: str = error.format_message()  # type: ignore[attr-defined]
-        words = words.replace("Value error, ", "").rstrip(".")
-        fail(f"{words} ({place} --help shows what there is)", 2, place=place)
-    if isinstance(error, typer.Abort | KeyboardInterrupt):
-        fail("stopped by Ctrl-C", BY_CTRL_C)
-    if isinstance(error, InputError):
-        fail(str(error), 2)
-    if isinstance(error, OSError):
-        fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    if isinstance(error, MemoryError):
-        fail("not enough memory for input of this size", 2)
-    if isinstance(error, Exception) and (missing := missing_library(error)):
-        fail(missing, 2)
+    match error:
+        case UsageError():
+            place = f"irtbench {asked}".rstrip()
+            words: str = error.format_message()  # type: ignore[attr-defined]
+            words = words.replace("Value error, ", "").rstrip(".")
+            fail(f"{words} ({place} --help shows what there is)", 2, place=place)
+        case typer.Abort() | KeyboardInterrupt():
+            fail("stopped by Ctrl-C", BY_CTRL_C)
+        case InputError():
+            fail(str(error), 2)
+        case OSError():
+            fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+        case MemoryError():
+            fail("not enough memory for input of this size", 2)
+        case Exception() if missing := missing_library(error):
+            fail(missing, 2)
     if not isinstance(error, Exception):
         raise error
     if os.environ.get(SHOW_TRACEBACK):  # the last resort: a person gets a line, a developer the traceback on request

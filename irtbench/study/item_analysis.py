@@ -122,12 +122,12 @@ def suspected_keys(
     """Each item's probability that its key is wrong, an option a row, and the fit."""
     grading = GradingSettings()
     right = normalised_keys(known, grading)
-    answered = list(pd.unique(given["item_id"]))
-    positions_of(answered, list(right), f"{file}: no key for item {{}}; expected one for every item answered")
+    refusal = f"{file}: no key for item {{}}; expected one for every item answered"
+    positions_of(list(pd.unique(given["item_id"])), list(right), refusal)
     # any answer may be the right one here: none is too strange to be an option
     given = given.assign(answer=as_labels(normalise_answers(given["answer"], grading.normalise), right))
-    correct = given["answer"] == given["item_id"].map(right)
-    responses = ResponseMatrix.from_long(given.assign(response=correct.astype(np.float64))).answered()
+    correct = (given["answer"] == given["item_id"].map(right)).astype(np.float64)
+    responses = ResponseMatrix.from_long(given.assign(response=correct)).answered()
     varied = without_constant(responses)
     if not varied.n_items:
         raise InputError("keys: no item was answered by some as its key says and by others not; expected such items")
@@ -236,9 +236,9 @@ def explained_bank(
     """The second step on the items of a scale of this source, and of features from this file."""
     there, without = with_features(scale.items.item_ids, known, source, features)
     chosen = scale.select(there)
-    errors = errors_of_table(source, chosen.items.item_ids) if chosen.items.covariance is None else None
     found = explain_difficulty(
-        chosen.items, known, standard_errors=errors, joint_error=chosen.joint_error, shrinkage=shrinkage, curved=curved,
+        chosen.items, known, joint_error=chosen.joint_error, shrinkage=shrinkage, curved=curved,
+        standard_errors=errors_of_table(source, there) if chosen.items.covariance is None else None,
         population=scale.population, rng=rng,
     )  # fmt: skip
     return Explained(found, None, without=without)
@@ -289,7 +289,7 @@ def holds_items(source: Path) -> bool:
     return head.has("scales") or (head.has("discrimination") and (head.has("difficulty") or head.has("intercept")))
 
 
-def errors_of_table(source: Path, item_ids: tuple[str, ...]) -> NDArray[np.float64] | None:
+def errors_of_table(source: Path, item_ids: Sequence[str]) -> NDArray[np.float64] | None:
     """Standard errors of difficulty in a table of item parameters; None where there is none."""
     if not source.is_file() or not look_at(source).has("item_id", "discrimination", "se_difficulty"):
         return None

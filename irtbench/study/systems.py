@@ -109,8 +109,7 @@ def study_forms(bank: ItemBank, settings: StudyFile) -> StudyForms | None:
         found = assemble_forms(bank, settings.forms, columns=_columns(settings))
     except (InputError, TimeOut) as error:
         return StudyForms(None, (), str(error))
-    banks = tuple(form_bank(bank, form, seed=settings.study.seed) for form in found.forms)
-    return StudyForms(found, banks, "")
+    return StudyForms(found, tuple(form_bank(bank, form, seed=settings.study.seed) for form in found.forms), "")
 
 
 def _columns(settings: StudyFile) -> pd.DataFrame | None:
