@@ -30,6 +30,7 @@ CONTROL_FILES = ("control.csv", "control.json")
 STUDY, SYSTEMS = "study", "systems"  # folders of the copy
 SCORED_NEXT = "average.csv"  # of the systems
 
+
 SampleToPrune = Annotated[
     int | None,
     typer.Option(
@@ -254,8 +255,7 @@ def summary_in_words(found: Mapping[str, Any], study: irtbench.Study, target: Pa
         rest="summary.json",
     )
     if study.bank is not None and study.system_scores is not None:
-        scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-        yield from scores_in_words(study.bank, study.system_scores, scoring, "scores.csv")
+        yield from scores_in_words(study.bank, study.system_scores, study.settings.scoring, "scores.csv")
     bank = "no bank, since no scale is retained" if study.bank is None else "bank.json"
     yield f"written to {target}: report.html, {bank}, and the tables"
     yield study.bank is not None and next_command("score", target / "bank.json", new_system)

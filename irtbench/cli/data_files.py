@@ -43,13 +43,6 @@ from irtbench.study.study_template import NORMALISE, Preset, items_from_columns,
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 FOR_PAPERS = (".tex", ".html", ".md")
 
-LongTableFile = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="A long table .csv, .csv.gz, .parquet; for a paper .tex, .html, .md."
-    ),
-]
-
 
 @dataclass(frozen=True)
 class HowToConvert(Reading):
@@ -86,7 +79,15 @@ def for_paper(inputs: Sequence[Path], output: Path, chosen: str, digits: int) ->
     return shown
 
 
-@command(output=LongTableFile, figures=None)
+@command(
+    output=Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="A long table .csv, .csv.gz, .parquet; for a paper .tex, .html, .md."
+        ),
+    ],
+    figures=None,
+)
 def convert(
     *,
     inputs: Annotated[
@@ -330,7 +331,7 @@ def written_study(
             "items": None if table_of_items is None else relative(table_of_items, folder),
             "content": None if "answer" in table.frame else "responses",
         }
-        given = {
+        given: dict[str, dict[str, Any]] = {
             "study": {"title": study.title or plain_name(file)},
             "data": data | data_keys(reading, names, folder) | {"levels": list(levels_of(study.levels))},
             "grading": {"map": meant or None},

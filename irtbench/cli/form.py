@@ -222,11 +222,6 @@ def forms_in_words(found: irtbench.building.AssembledForms, folder: Path) -> Wor
     ]
 
 
-PathFile = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="path.csv to write; also .parquet, .json.")
-]
-
-
 @dataclass(frozen=True)
 class WhoIsTested:
     """Known responses, simulated respondents, or whoever is at the prompt."""
@@ -261,7 +256,11 @@ class TestedOn:
     ] = None
 
 
-@command(output=PathFile)
+@command(
+    output=Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="path.csv to write; also .parquet, .json.")
+    ]
+)
 def adapt(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json, or a table items.csv.")],
     who: WhoIsTested,
@@ -354,8 +353,10 @@ def ask_here(
         test.record(item, response)
     path, before = test.table(), test.again().theta
     path.insert(0, "respondent_id", "prompt")
-    ends = (np.array([value]) for value in (test.n_items, test.theta, test.standard_error))
-    return irtbench.scoring.AdaptivePaths(path, ("prompt",), *ends, (test.stopped,), before)
+    return irtbench.scoring.AdaptivePaths(
+        path, ("prompt",), np.array([test.n_items]), np.array([test.theta]), np.array([test.standard_error]),
+        (test.stopped,), before,
+    )  # fmt: skip
 
 
 def graded_here(given: str, key: str | None, scores: tuple[Any, ...] | None = None) -> Any:

@@ -111,13 +111,11 @@ def show(
     if export is not None:
         columns = {name: irtbench.models.parameter_columns(scale.items, export) for name, scale in scales.items()}
         files[f"items_{export}.csv"] = stacked(columns)
-    card = {} if known.card is None else known.card.stated()
+    words = [*bank_in_words(known, maps, sums, most), *disorder_in_words(categories)]
+    card = known.card.stated() if known.card else {}
     return Outcome(
-        json={"card": card, "items": by_item, "score_table": by_score}, files=files, words=[
-            *bank_in_words(known, maps, sums, most), *disorder_in_words(categories),
-            what_follows(known, bank, run.output),
-        ],
-        figures=lambda: irtbench.report.wright_figures(maps),
+        json={"card": card, "items": by_item, "score_table": by_score}, files=files,
+        words=[*words, what_follows(known, bank, run.output)], figures=lambda: irtbench.report.wright_figures(maps),
     )  # fmt: skip
 
 
@@ -136,8 +134,7 @@ def with_texts(bank: irtbench.ItemBank, file: Path | None, columns: dict[str, st
             raise irtbench.InputError("--item-column says something of the items: expected --items ITEMS with it")
         return bank
     details = irtbench.read_items(file, columns=columns)
-    wanted = [item for scale in bank.scales for item in scale.items.item_ids]
-    if missing := sorted(set(wanted) - set(details.scale_items)):
+    if missing := sorted(set(irtbench.bank.bank.item_ids_of(bank)) - set(details.scale_items)):
         raise irtbench.InputError(f"{file}: no row for item {name_first(missing)} of the bank")
     scales = (replace(scale, details=details.select(scale.items.item_ids)) for scale in bank.scales)
     return replace(bank, scales=tuple(scales))

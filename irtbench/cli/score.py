@@ -45,12 +45,6 @@ REMARKS = {
 }
 
 
-ScoreFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="scores.csv; also .parquet, .json, .md, .tex, .html."),
-]
-
-
 @dataclass(frozen=True)
 class People:
     """Those that percentiles compare with."""
@@ -157,7 +151,14 @@ def weighted_to(bank: irtbench.ItemBank, margins: Path, norm: str | None) -> irt
     return irtbench.ItemBank(tuple(scales))
 
 
-@command(output=ScoreFile, html=True, trials="count")
+@command(
+    output=Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="scores.csv; also .parquet, .json, .md, .tex, .html."),
+    ],
+    html=True,
+    trials="count",
+)
 def score(
     *,
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],

@@ -213,13 +213,13 @@ def of_difference(what: str) -> tuple[str, str, str]:
     return f"{what}_difference", f"{what}_lower", f"{what}_upper"
 
 
-PredictionFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
-]
-
-
-@command(output=PredictionFile, trials="count")
+@command(
+    output=Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
+    ],
+    trials="count",
+)
 def predict(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
     responses: Annotated[

@@ -53,7 +53,6 @@ from irtbench.report.page import (
     linked_items,
     one_panel,
     paragraphs,
-    render_page,
     table,
 )
 from irtbench.report.scoring_figures import group_in_words, percentile_figures, places
@@ -72,7 +71,7 @@ def results_of(study: Study) -> list[Sentence]:
         return [(_scale(scale),) for scale in study.scales]
     return places(
         scores,
-        study.settings.score.scoring(seed=study.settings.study.seed),
+        study.settings.scoring,
         "" if study.bank is None else study.bank.respondents,
     )
 
@@ -194,11 +193,6 @@ def lead(scales: Sequence[ScaleStudy]) -> str:
     )
 
 
-def render_report(study: Study) -> str:
-    """Write the page of a study, see `study_page` and `render_page`."""
-    return render_page(study_page(study))
-
-
 def study_page(study: Study) -> Page:
     """The page of a study: the result first, then everything it rests on in parts that unfold.
 
@@ -231,8 +225,7 @@ def opening_blocks(study: Study) -> list[Block]:
     n_systems = 0 if scores is None else scores["respondent_id"].nunique()
     blocks: list[Block] = []
     if scores is not None and study.bank is not None:
-        scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-        blocks += percentile_figures(scores, scoring, study.bank.respondents)
+        blocks += percentile_figures(scores, study.settings.scoring, study.bank.respondents)
     blocks += figure(
         scale_figures.position_panels(retained, scores, prose.unit_of_ability(scales)),
         words("abilities_of_respondents", n_systems=n_systems, most=scale_figures.MOST_POSITIONS),
@@ -349,10 +342,9 @@ def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], lis
     settings, scales, items = study.settings, study.scales, study.items
     adjustment = words("adjustment", rules=settings.pruning)
     retained = [scale.scale for scale in scales if scale.scale is not None]
-    scoring = settings.score.scoring(seed=settings.study.seed)
     return {
         ("items", "Items"): all_items(scales, items, linked),
-        ("scores", "Abilities"): abilities(study, scoring),
+        ("scores", "Abilities"): abilities(study, settings.scoring),
         ("likeness", "Do the systems answer like people?"): likeness(
             study.system_scores, study.system_explanation, items
         ),

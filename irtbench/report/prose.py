@@ -64,7 +64,7 @@ def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
 
 def method(settings: StudyFile) -> list[str]:
     """How the study was done, a paragraph each: grading, screening, model, pruning, scores."""
-    grading, score, scoring = settings.grading, settings.score, settings.score.scoring(seed=settings.study.seed)
+    grading, score, scoring = settings.grading, settings.score, settings.scoring
     normal_forms = [NORMALISATIONS[rule] for rule in grading.normalise]
     margins = f"the population’s shares of {listing(list(score.norm_margins))}" if score.norm_margins else ""
     weighted_by = [*filter(None, [score.norm_weight, margins])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -199,13 +199,13 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
     The people are the norm sample, or the population where there is none. Items beyond the range shown are at its
     edge as arrowheads.
     """
-    items, people = found.scale.items, _people(found)
+    items, (weakest, ablest, share_of_people) = found.scale.items, _people(found.scale)
     known = np.isfinite(items.difficulty)
     difficulty = items.difficulty[known]
     place = np.round(np.clip(difficulty, *SHOWN_DIFFICULTY) / BIN) * BIN
-    ends = np.array([-3.0, 3.0, *place, *people])
+    ends = np.array([-3.0, 3.0, *place, weakest, ablest])
     centres = np.arange(np.floor(ends.min() / BIN), np.ceil(ends.max() / BIN) + 1) * BIN
-    share = _share_of_people(found, centres)
+    share = share_of_people(centres)
     who = "population" if found.scale.norms is None else f"{found.scale.norms.n} respondents"
     bar_plot(
         ax, [Series("", centres, -share / share.max())], x=f"{who}   |   {items.n_items} items",
@@ -244,25 +244,23 @@ def _named(names: NDArray[np.object_], most: int) -> str:
     return shortened(names[0], most=most - len(more)) + more
 
 
-def _people(found: ItemMap) -> tuple[float, float]:
-    """Between which abilities the people are."""
-    norms, population = found.scale.norms, found.scale.population
-    if norms is not None:
-        return float(norms.theta.min()), float(norms.theta.max())
-    mean, sd = (0.0, 1.0) if population is None else (population.mean, population.deviation)
-    return mean - 3 * sd, mean + 3 * sd
+def _people(scale: Scale) -> tuple[float, float, Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
+    """Between which abilities the people are, and their share near each of some, with one factor for all."""
+    if (norms := scale.norms) is not None:
 
+        def counted(centres: NDArray[np.float64]) -> NDArray[np.float64]:
+            edges = np.append(centres - BIN / 2, centres[-1] + BIN / 2)
+            return np.histogram(norms.theta, bins=edges, weights=norms.weights)[0].astype(np.float64)
 
-def _share_of_people(found: ItemMap, centres: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of people near each of these abilities, with one factor for all."""
-    norms, population = found.scale.norms, found.scale.population
-    if norms is not None:
-        edges = np.append(centres - BIN / 2, centres[-1] + BIN / 2)
-        return np.histogram(norms.theta, bins=edges, weights=norms.weights)[0].astype(np.float64)
-    if population is None:
-        return np.asarray(np.exp(-0.5 * centres**2), dtype=np.float64)
-    density = population.weights / np.gradient(population.nodes)
-    return np.asarray(np.interp(centres, population.nodes, density, left=0, right=0), dtype=np.float64)
+        return float(norms.theta.min()), float(norms.theta.max()), counted
+    if (population := scale.population) is None:
+        return -3.0, 3.0, lambda centres: np.exp(-0.5 * centres**2)
+    density, reach = population.weights / np.gradient(population.nodes), 3 * population.deviation
+
+    def read(centres: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.interp(centres, population.nodes, density, left=0, right=0)
+
+    return population.mean - reach, population.mean + reach, read
 
 
 def draw_sum_scores(ax: Axes, found: SumScoreTable) -> Axes:

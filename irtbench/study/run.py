@@ -338,11 +338,11 @@ def scored(study: Study, bank: ItemBank, responses: ResponseMatrix, systems: Sys
     """The study with the scores of its respondents and systems, and its short forms."""
     settings = study.settings
     with threads_of(responses, settings):
-        found, scoring = score_systems(bank, settings, systems), settings.score.scoring(seed=settings.study.seed)
+        found = score_systems(bank, settings, systems)
         return replace(
             study,
             forms=study_forms(bank, settings) if forms else None,
-            respondent_scores=score_responses(bank, responses, scoring, unknown_items="ignore"),
+            respondent_scores=score_responses(bank, responses, settings.scoring, unknown_items="ignore"),
             system_scores=found.scores,
             system_explanation=found.explanation,
             group_percentiles=found.group_percentiles,
@@ -397,7 +397,7 @@ def describe_provenance(settings: StudyFile, answers: Mapping[str, str] | None =
         "pruning_rules": asdict(settings.pruning),
         "screening": asdict(settings.screening),
         "grading": asdict(settings.grading),
-        "scoring": asdict(score.scoring(seed=settings.study.seed))
+        "scoring": asdict(settings.scoring)
         | {"norm_groups": list(score.norm_columns), "norm_weight": score.norm_weight}
         | ({"norm_margins": score.norm_margins} if score.norm_margins else {}),
         "seed": settings.study.seed,

@@ -68,7 +68,7 @@ def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix
 
 def score_systems(bank: ItemBank, settings: StudyFile, systems: SystemsRead) -> SystemScores:
     """Scores of the systems, and what they rest on."""
-    scoring, groups = settings.score.scoring(seed=settings.study.seed), settings.score.norm_columns
+    scoring, groups = settings.scoring, settings.score.norm_columns
     kept = {item for scale in bank.scales for item in scale.items.item_ids}
     scores, explanations, in_groups = [], [], []
     for path, given in systems:
