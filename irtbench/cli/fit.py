@@ -14,8 +14,7 @@ import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command, options_given
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table, ranks_of_run
 from irtbench.cli.options import Levels, PriorItems, Reading, Responses, chosen_scale, item_priors, levels_of, refuse
-from irtbench.cli.output import Shown, Words, next_command
-from irtbench.cli.score import carried_in_words
+from irtbench.cli.output import Shown, Words, carried_in_words, next_command
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 from irtbench.estimation.settings import FitSettings, ModelKind

@@ -315,16 +315,15 @@ def given_responses(
 
 
 @contextmanager
-def loading(*modules: str) -> Iterator[None]:
-    """Load modules in a thread while the body runs; they are there, or have failed, at its end.
+def loading(module: str) -> Iterator[None]:
+    """Load a module in a thread while the body runs; it is there, or has failed, at its end.
 
-    A module that cannot be imported is imported again where it is needed, and fails there.
+    One that cannot be imported is imported again where it is needed, and fails there.
     """
 
     def load() -> None:
         with suppress(ImportError):
-            for module in modules:
-                import_module(module)
+            import_module(module)
 
     thread = Thread(target=load)
     thread.start()

@@ -341,6 +341,14 @@ def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, dig
     ]
 
 
+def carried_in_words(how: str, share: float, scale: str = "") -> str:
+    """How the items' error is carried, and what it adds."""
+    return (
+        f"few people answered the items{f' of {scale}' if scale else ''}: the error of their parameters adds "
+        f"{100 * share:.1f}% to the variance of ability, and is in its intervals (item error {how})"
+    )
+
+
 LEAST_HEIGHT = 10  # lines that a screen is taken to have at least
 FEWEST_ROWS = 2  # of a table
 PIPED_WIDTH = 160  # columns where there is no terminal

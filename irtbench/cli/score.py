@@ -16,7 +16,15 @@ import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command
 from irtbench.cli.large import choice_of, first_parquet, large_table, ranks_of_run
 from irtbench.cli.options import AllowAddress, Content, Reading, SystemFile, mapped, named, refuse, say_left_out
-from irtbench.cli.output import Shown, Words, interval_texts, next_command, top_and_bottom, write_table
+from irtbench.cli.output import (
+    Shown,
+    Words,
+    carried_in_words,
+    interval_texts,
+    next_command,
+    top_and_bottom,
+    write_table,
+)
 from irtbench.cli.result_files import output_folder, unfinished_folder
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.place import address_of
@@ -445,14 +453,6 @@ def groups_shown(groups: pd.DataFrame, scores: pd.DataFrame) -> Shown | None:
         "better than": [place.replace(" ", "% ", 1) for place in places],
     }
     return None if found.empty else Shown(pd.DataFrame(view), title="Within groups of the norm sample", of=len(found))
-
-
-def carried_in_words(how: str, share: float, scale: str = "") -> str:
-    """How the items' error is carried, and what it adds."""
-    return (
-        f"few people answered the items{f' of {scale}' if scale else ''}: the error of their parameters adds "
-        f"{100 * share:.1f}% to the variance of ability, and is in its intervals (item error {how})"
-    )
 
 
 ROUNDING = 0.01  # of mean and standard deviation of a density on nodes

@@ -267,16 +267,18 @@ def diagnosis_figures(
     blocks: list[Block] = []
     if not item_fit.empty and data.trials is None:
         worst = item_fit[item_fit["p"].notna()].sort_values("p", kind="stable").head(MOST_CURVES)
-        panels = [
-            on_axes(
-                "item_fit",
-                partial(draw_fit, curve=empirical_curve(data, items, row["item_id"], theta)),
-                heading=f"{row['item_id']}: p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}",
-                description=f"Estimated and actual curve of item {row['item_id']}.",
-            )
-            for row in worst.to_dict("records")
-        ]
-        blocks += figure(panels, words("item_fit"))
+        blocks += figure(
+            [
+                on_axes(
+                    "item_fit",
+                    partial(draw_fit, curve=empirical_curve(data, items, row["item_id"], theta)),
+                    heading=f"{row['item_id']}: p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}",
+                    description=f"Estimated and actual curve of item {row['item_id']}.",
+                )
+                for row in worst.to_dict("records")
+            ],
+            words("item_fit"),
+        )
     if not pairs.empty and len(set(pairs["item_1"]) | set(pairs["item_2"])) <= MOST_PAIRED:
         blocks += one_panel(
             "local_dependence", partial(draw_dependence, pairs=pairs),

@@ -347,13 +347,14 @@ def draw_item_agreement(ax: Axes, table: pd.DataFrame) -> Axes:
     """
     wrong = table["contradicts_key"].fillna(False).to_numpy(dtype=np.bool_)
     share = table["share"].to_numpy(dtype=np.float64)
-    sets = [
-        Series("majority is the key, or there is none", share[~wrong]),
-        Series("majority contradicts the key", share[wrong]),
-    ]
     return histogram(
-        ax, sets, np.linspace(0, 1, 21), x="share of an item’s answers that are the most frequent one", y="items"
-    )
+        ax,
+        [
+            Series("majority is the key, or there is none", share[~wrong]),
+            Series("majority contradicts the key", share[wrong]),
+        ],
+        np.linspace(0, 1, 21), x="share of an item’s answers that are the most frequent one", y="items",
+    )  # fmt: skip
 
 
 def draw_severities(ax: Axes, raters: pd.DataFrame) -> Axes:

@@ -321,12 +321,13 @@ def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Dra
 def information_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Test information of all scales retained, in one panel; none if no scale is."""
     retained = {scale.name: scale.scale.items for scale in scales if scale.scale is not None}
-    drawing = on_axes(
-        "test_information", partial(scale_figures.draw_information, scales=retained),
-        description=f"Test information of {', '.join(retained)} along ability.",
-        height=HEIGHT + 0.2 * (len(retained) // 2), unit=prose.unit_of_ability(scales),
-    )  # fmt: skip
-    return [drawing] if retained else []
+    return [
+        on_axes(
+            "test_information", partial(scale_figures.draw_information, scales=retained),
+            description=f"Test information of {', '.join(retained)} along ability.",
+            height=HEIGHT + 0.2 * (len(retained) // 2), unit=prose.unit_of_ability(scales),
+        )
+    ] if retained else []  # fmt: skip
 
 
 MOST_REMOVALS = 1_000  # rows
@@ -467,8 +468,8 @@ def likeness(scores: pd.DataFrame | None, explained: Explanation | None, items: 
 
 def all_items(scales: Sequence[ScaleStudy], items: ItemTable, linked: Set[str]) -> list[Block]:
     """Every item given, each with an address of its own; of many the doubtful ones, with those at linked addresses."""
-    shown, n_given = item_details.doubtful_items(scales, linked), sum(scale.responses.n_items for scale in scales)
-    found, details = item_details.items_of_study(scales, items, shown)
+    n_given = sum(scale.responses.n_items for scale in scales)
+    found, details = item_details.items_of_study(scales, items, item_details.doubtful_items(scales, linked))
     written = write_table(found)
     asides = [heading.column in item_details.ASIDES for heading in written.headings]
     anchors = [item_anchor(item) for item in found["item_id"]]

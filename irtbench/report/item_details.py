@@ -158,12 +158,11 @@ def _options_in_words(found: dict[str, Any]) -> str:
 
 def reliability_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """How reliable each scale is, and how many items like its own a reliability of .9 needs."""
-    rows = [
+    found = pd.DataFrame(
         {"scale": scale.name} | {name: getattr(scale.analysis.reliability, name) for name in OF_RELIABILITY}
         for scale in scales
         if scale.analysis is not None
-    ]
-    found = pd.DataFrame(rows)
+    )
     lengths = [name for name in found if str(name).startswith("n_items_")]
     return found.assign(**{str(name): np.ceil(found[name]) for name in lengths})
 
@@ -226,8 +225,9 @@ def items_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     retained = {scale.name: scale.parameters(scale.scale.items) for scale in scales if scale.scale is not None}
     for scale in scales:
         if scale.name in retained and scale.fitted is not None and (moments := scale.fitted.moments) is not None:
-            stated = dict(zip(POPULATION, (moments.mean, moments.sd), strict=True))
-            retained[scale.name] = retained[scale.name].assign(**stated)
+            retained[scale.name] = retained[scale.name].assign(
+                **dict(zip(POPULATION, (moments.mean, moments.sd), strict=True))
+            )
     return stacked(retained, ["item_id", "scale"])
 
 

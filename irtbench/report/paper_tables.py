@@ -38,11 +38,13 @@ def agreement_table(overall: Agreement | None, by_label: Mapping[str, Agreement]
         "n_respondents", "n_items", "n_answers", "majority", "supermajority", "key_majority", "key_supermajority",
         "proportion_correct",
     ]  # fmt: skip
-    rows = [
-        {"label": label} | {name: getattr(found, name) for name in columns}
-        for label, found in _agreements(overall, by_label)
-    ]
-    return pd.DataFrame(rows, columns=["label", *columns])
+    return pd.DataFrame(
+        [
+            {"label": label} | {name: getattr(found, name) for name in columns}
+            for label, found in _agreements(overall, by_label)
+        ],
+        columns=["label", *columns],
+    )
 
 
 def kappa_table(
@@ -417,9 +419,11 @@ def removals_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
                 end = "nothing more to remove" if scale.pruning.rejected is None else "the scale is rejected"
                 rows.append(at | whole | {"item_id": "", "reason": end})
             for k, removal in enumerate(r.removals):
-                grounds = {"item_id": removal.item_id, "reason": in_words(removal), "statistic": statistic(removal)}
-                p = {"p": removal.p, "p_adjusted": removal.p_adjusted}
-                rows.append(at | (whole if k == 0 else {}) | grounds | p)
+                grounds = {
+                    "item_id": removal.item_id, "reason": in_words(removal), "statistic": statistic(removal),
+                    "p": removal.p, "p_adjusted": removal.p_adjusted,
+                }  # fmt: skip
+                rows.append(at | (whole if k == 0 else {}) | grounds)
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -131,15 +131,16 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
         anchors=[item_anchor(item) for item in worst["item_id"]], filters=("outcome", "size", "ets_class", "r2_class"),
         words="item, size …",
     )  # fmt: skip
-    reading = how_to_read(
-        "An item differs where it is harder, or discriminates less, for one group than for the other at the same "
-        f"ability or the same score: its p, adjusted for the number of items, is below {alpha:g}. That is no proof of "
-        "unfairness: "
-        "somebody has to read the item.",
-        "Delta is on the scale of the Educational Testing Service: below 0 harder for the focal group. Sizes: A "
-        "negligible, below 1; B moderate; C large, from 1.5 on.",
-    )
-    blocks = [*bias_figures(items, alpha=alpha), *figures, rows, *reading]
+    blocks = [
+        *bias_figures(items, alpha=alpha), *figures, rows,
+        *how_to_read(
+            "An item differs where it is harder, or discriminates less, for one group than for the other at the same "
+            f"ability or the same score: its p, adjusted for the number of items, is below {alpha:g}. That is no proof "
+            "of unfairness: somebody has to read the item.",
+            "Delta is on the scale of the Educational Testing Service: below 0 harder for the focal group. Sizes: A "
+            "negligible, below 1; B moderate; C large, from 1.5 on.",
+        ),
+    ]  # fmt: skip
     return result_page("items bias", f"Item bias {who}", lead, results, blocks)
 
 
@@ -183,14 +184,16 @@ def keys_page(
         write_table(shown), anchors=[item_anchor(item) for item in first["item_id"]], details={"items": drawn},
         filters=("outcome", "key", "proposed"), words="item, option …",
     )  # fmt: skip
-    reading = how_to_read(
-        "A key is suspicious where the able choose another option: the probability that it is wrong rests on who chose "
-        f"what, and on the share of wrong keys among all items, {percent(share_wrong)} as estimated.",
-        "An item that leads the able astray looks the same as one with a wrong key. Read it before changing its key.",
-    )
-    return result_page(
-        "crowd keys", "Keys that may be wrong", lead, results, [*key_figures(ranked, options), rows, *reading]
-    )
+    blocks = [
+        *key_figures(ranked, options), rows,
+        *how_to_read(
+            "A key is suspicious where the able choose another option: the probability that it is wrong rests on who "
+            f"chose what, and on the share of wrong keys among all items, {percent(share_wrong)} as estimated.",
+            "An item that leads the able astray looks the same as one with a wrong key. Read it before changing its "
+            "key.",
+        ),
+    ]  # fmt: skip
+    return result_page("crowd keys", "Keys that may be wrong", lead, results, blocks)
 
 
 def forms_page(scales: Sequence[Scale], found: irtbench.building.AssembledForms) -> Page:

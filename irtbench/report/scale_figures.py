@@ -457,7 +457,7 @@ def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
 def draw_categories(ax: Axes, item: CategoryParameters) -> Axes:
     """Probability of each category of one item along ability."""
     (p,) = item.probabilities(ABILITIES)
-    lines = [Series(str(name), ABILITIES, p[:, k]) for k, name in enumerate(item.categories[0])]
+    lines = [Series(str(name), ABILITIES, own) for name, own in zip(item.categories[0], p.T, strict=True)]
     return curve_plot(ax, lines, x=ABILITY_LABEL, y="probability", **PROBABILITIES)
 
 

@@ -204,10 +204,9 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
 
 
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
-    where = f" on {scale}" if scale else ""
     return on_axes(
-        name, partial(draw_positions, scores=own), heading=scale,
-        description=f"Abilities of {plural(len(own), 'system')}{where}.", height=0.9 + ROW * (len(own) + 1),
+        name, partial(draw_positions, scores=own), heading=scale, height=0.9 + ROW * (len(own) + 1),
+        description=f"Abilities of {plural(len(own), 'system')}{f' on {scale}' if scale else ''}.",
     )  # fmt: skip
 
 
