@@ -191,25 +191,6 @@ class MoreThanOneAbility:
             raise irtbench.InputError(f"{error}; a table of items is named by --item-table") from None
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What is written in addition to the items."""
-
-    card: Annotated[
-        Path | None,
-        typer.Option(
-            "--card",
-            metavar="FILE",
-            help="TOML with what the bank says of itself: title, description, license, population, collection, "
-            "citation.",
-        ),
-    ] = None
-    scores_as: Annotated[
-        Literal["csv", "parquet", "none"],
-        typer.Option("--scores", help="Abilities of the respondents as scores.csv, as scores.parquet, or not at all."),
-    ] = "csv"
-
-
 def covariates_of(file: Path, data: Any) -> pd.DataFrame:
     """What a file says of the respondents; what says nothing of them is refused before they are fitted."""
     if not isinstance(data, irtbench.ResponseMatrix | irtbench.models.coded_scores.CodedScores):
@@ -223,6 +204,7 @@ def covariates_of(file: Path, data: Any) -> pd.DataFrame:
     "items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json", "ability_on.csv", trials="count", fits=True
 )
 def fit(
+    *,
     responses: Responses,
     which: ModelOfItems,
     settings: Annotated[
@@ -238,7 +220,19 @@ def fit(
     single: SingleItems,
     people: People,
     more: MoreThanOneAbility,
-    kept: Kept,
+    card_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--card",
+            metavar="FILE",
+            help="TOML with what the bank says of itself: title, description, license, population, collection, "
+            "citation.",
+        ),
+    ] = None,
+    scores_as: Annotated[
+        Literal["csv", "parquet", "none"],
+        typer.Option("--scores", help="Abilities of the respondents as scores.csv, as scores.parquet, or not at all."),
+    ] = "csv",
     disk: OnDisk,
     reading: Reading,
     run: Run,
@@ -274,15 +268,15 @@ def fit(
     from irtbench.config import read_card
 
     ranks, table = ranks_of_run.get(), None
-    kind: Any = Asked(which, settings, single, people, more, kept).kind(responses, reading, run.seed)
-    card = None if kept.card is None else read_card(kept.card)
+    kind: Any = Asked(which, settings, single, people, more, card_file).kind(responses, reading, run.seed)
+    card = None if card_file is None else read_card(card_file)
     if ranks is None or isinstance(kind, irtbench.study.fitted_scale.RightOrWrong):
         table = large_table(
             responses, reading, in_memory=kind.needs_memory, whatever_size=ranks is not None,
             allow_address=disk.allow_address,
         )  # fmt: skip
     levels = None if isinstance(kind, irtbench.study.fitted_scale.RightOrWrong) else kind.levels
-    file = None if kept.scores_as == "none" or run.place is None else run.place / f"scores.{kept.scores_as}"
+    file = None if scores_as == "none" or run.place is None else run.place / f"scores.{scores_as}"
     with given_responses(responses, table, reading, disk, run.progress, levels=levels) as given:
         item_ids = [*(given.item_ids if levels is None or table is not None else given.columns)]
         if unknown := sorted(set(kind.items_named) - set(item_ids)):
@@ -306,7 +300,7 @@ def fit(
         json=found,
         files={
             "bank.json": results.scale and partial(irtbench.save_bank, irtbench.ItemBank((results.scale,), card)),
-            f"scores.{kept.scores_as}": None if file is None else results.scores,
+            f"scores.{scores_as}": None if file is None else results.scores,
             "ability_on.csv": results.ability_on, "items.csv": results.items, "fit.json": found,
         },
         figures=lambda: irtbench.report.fit_figures(results.scale, results.items),
@@ -325,7 +319,7 @@ class Asked:
     single: SingleItems
     people: People
     more: MoreThanOneAbility
-    kept: Kept
+    card: Path | None
 
     def kind(self, responses: Path, reading: Reading, seed: int) -> RightOrWrong | InCategories:
         """What is to be fitted.
@@ -399,7 +393,7 @@ class Asked:
         """
         more, several, testlets = self.more, self.more.several, self.more.testlets is not None
         groups, anchors = self.people.groups is not None, self.people.anchors is not None
-        changed, card = changed or anchors, self.kept.card is not None
+        changed, card = changed or anchors, self.card is not None
         refuse(
             {
                 "--item-table and --specific-slopes are of testlets: expected --testlets COLUMN":

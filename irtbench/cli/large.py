@@ -23,7 +23,7 @@ import typer
 
 import irtbench
 from irtbench.cli.options import AllowAddress, Reading, refuse, say
-from irtbench.cli.result_files import removed_at_the_end
+from irtbench.cli.result_files import held, removed_at_the_end
 from irtbench.data.place import address_of, file_hash, text_hash
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
@@ -364,14 +364,12 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
             raise irtbench.InputError(
                 f"{asked[0]}: is run by one process; torchrun goes with {', '.join(KNOWN_TO)} of a large table"
             )
-        before = ranks_of_run.set(ranks)
         try:
-            yield
+            with held(ranks_of_run, ranks):
+                yield
         except BaseException:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
             raise
-        finally:
-            ranks_of_run.reset(before)
 
 
 def end_quietly(number: int, frame: FrameType | None) -> NoReturn:

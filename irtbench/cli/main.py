@@ -33,7 +33,7 @@ from typer.core import TyperGroup
 
 from irtbench.cli.large import processes_of_run
 from irtbench.cli.options import Command, say
-from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
+from irtbench.cli.result_files import held, inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
 from irtbench.data.input_error import InputError
 from irtbench.data.place import keep_credentials, note_credentials, without_credentials
 
@@ -200,9 +200,8 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def noted(**given: Any) -> Any:
-        may = overwriting.set(given.get("overwrite", False))
         given = {name: keep_credentials(value) if isinstance(value, Path) else value for name, value in given.items()}
-        with ExitStack() as kept:
+        with ExitStack() as kept, held(overwriting, given.get("overwrite", False)):
             paths = []
             for name, value in given.items():
                 if name in OUTPUTS:
@@ -215,15 +214,10 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 paths += [path for path in (value if isinstance(value, list | tuple) else [value])
                           if isinstance(path, Path)]  # fmt: skip
-            before = inputs_of_command.set(tuple(paths))
             from irtbench.cli.output import one_screen
 
-            try:
-                with one_screen():
-                    return command(**given)
-            finally:
-                inputs_of_command.reset(before)
-                overwriting.reset(may)
+            with held(inputs_of_command, tuple(paths)), one_screen():
+                return command(**given)
 
     return noted
 

@@ -33,6 +33,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from irtbench.cli.result_files import held
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import without_credentials
@@ -368,11 +369,10 @@ def one_screen() -> Iterator[None]:
         yield
         return
     parts: list[str | Shown] = []
-    before = _page.set(parts)
     try:
-        yield
+        with held(_page, parts):
+            yield
     finally:
-        _page.reset(before)
         size = shutil.get_terminal_size()
         bold = not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
         for line in screenful(parts, size.columns, size.lines, bold=bold):
