@@ -239,8 +239,10 @@ def differences_in_words(found: irtbench.study.biased_items.ComparedItems) -> Wo
 
 def effect_in_words(effect: irtbench.study.biased_items.BiasEffect) -> Words:
     """What the items that differ do to the test."""
-    if not effect.grouped.converged:
-        yield f"the fit with the items that differ free did not converge: {effect.grouped.status}"
+    yield (
+        not effect.grouped.converged
+        and f"the fit with the items that differ free did not converge: {effect.grouped.status}"
+    )
     test = effect.test.table()
     for row in test[test["over"] == "group"].to_dict("records"):
         yield (

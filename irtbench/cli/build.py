@@ -237,8 +237,11 @@ def summary_in_words(found: Mapping[str, Any], study: irtbench.Study, target: Pa
         f"{found['title']}: {found['n_respondents_kept']} of {found['n_respondents']} respondents kept, "
         f"{found['n_items_kept']} of {found['n_items']} items kept"
     )
-    if study.sample is not None and not study.sample.drawn.is_all:
-        yield f"items left by a sample: {study.sample.drawn}; those kept are fitted to all, who are all scored"
+    yield (
+        study.sample is not None
+        and not study.sample.drawn.is_all
+        and f"items left by a sample: {study.sample.drawn}; those kept are fitted to all, who are all scored"
+    )
     yield Shown(
         pd.DataFrame(
             {

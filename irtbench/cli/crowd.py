@@ -413,8 +413,10 @@ def keys_in_words(found: irtbench.analysis.WrongKeys, ranked: pd.DataFrame, fitt
         if 0 < first <= len(ranked) and not found.too_few:
             share = found.expected_precision(first)
             yield f"of the first {first} to check, {share * first:.1f} are expected to be such ({share:.0%})"
-    if not fitted.converged:
-        yield f"the fit of ability did not converge ({fitted.stopped_because}): the figures are rough"
+    yield (
+        not fitted.converged
+        and f"the fit of ability did not converge ({fitted.stopped_because}): the figures are rough"
+    )
 
 
 @dataclass(frozen=True)

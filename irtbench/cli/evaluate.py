@@ -500,16 +500,6 @@ class Difference:
     alpha: Annotated[float, typer.Option("--alpha", help="Level of the one-sided test.")] = 0.05
     wanted: Annotated[float, typer.Option("--power", help="Power that the size needed is to have.")] = 0.8
 
-    def check(self) -> None:
-        """Refuse a level that is none, and sets that are too large."""
-        largest, most = max(self.sizes), irtbench.evaluation.power.LARGEST_SIZE
-        refuse(
-            {
-                f"--alpha {self.alpha:g}: expected a level between 0 and 1": not 0 < self.alpha < 1,
-                f"--items {largest}: expected at most {most}": largest > most,
-            }
-        )
-
     def shown(self, run: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The power of each set, and the size needed, by share hurt; none without an effect."""
         if self.effect is None:
@@ -618,7 +608,13 @@ def power(
     too) by items and trials, and what one more of either buys; with --against what sets of such items, right and wrong
     or graded, show of the difference of two systems in the share of the points.
     """
-    wanted.check()
+    largest, most = max(wanted.sizes), irtbench.evaluation.power.LARGEST_SIZE
+    refuse(
+        {
+            f"--alpha {wanted.alpha:g}: expected a level between 0 and 1": not 0 < wanted.alpha < 1,
+            f"--items {largest}: expected at most {most}": largest > most,
+        }
+    )
     effects = {*irtbench.evaluation.power.EFFECTS, *([] if wanted.effect is None else [wanted.effect])}
     table = irtbench.evaluation.expected_p_table(effects=sorted(effects), hurt=wanted.hurt, sizes=wanted.sizes)
     reached, needed = wanted.shown(run)

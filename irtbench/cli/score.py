@@ -199,16 +199,14 @@ def score(
     matrix, left_out = file.read(known, responses, reading, content=file.content)
     run.progress(f"scoring {matrix.n_respondents} respondents")
     scores = score_responses(known, matrix, settings, unknown_items="ignore")
-    if added.plausible:
-        scores = with_plausible_values(scores, known, matrix, settings, added.plausible)
+    scores = with_plausible_values(scores, known, matrix, settings, added.plausible) if added.plausible else scores
     groups = percentiles_by_group(known, matrix, added.norm_groups, settings, unknown_items="ignore")
     scores, explained = with_groups(scores, groups), None
-    rows = [row | {"items_left_out": left_out_of(left_out, str(row["scale"]), known)}
-            for row in scores.to_dict(orient="records")]  # fmt: skip
-    found: Any = rows
+    found: Any = [row | {"items_left_out": left_out_of(left_out, str(row["scale"]), known)}
+                  for row in scores.to_dict(orient="records")]  # fmt: skip
     if explain_in is not None:
         explained = irtbench.scoring.explain_all(known, matrix, unknown_items="ignore")
-        found = {"scores": rows, "surprises": explained.surprises(), "difficulty": explained.difficulty}
+        found = {"scores": found, "surprises": explained.surprises(), "difficulty": explained.difficulty}
         for name in ("surprises", "difficulty"):
             write_table(found[name], explain_in / f"{name}.csv")
 
@@ -217,8 +215,12 @@ def score(
         if matrix.n_respondents <= MOST_PREDICTED and not in_categories(known):
             yield from whole_in_words(known, matrix, settings.level)
         yield groups_shown(groups, scores)
-        if people.margins is not None:
-            yield from (weights_in_words(scale, people.margins) for scale in known.scales)
+        yield from (
+            f"{scale.name}: {scale.norms.n} people of the norm sample weighted to {people.margins.name}, who are worth "
+            f"{scale.norms.effective_n:.0f} of equal weight"
+            for scale in known.scales
+            if people.margins is not None and scale.norms is not None
+        )
         if explained is not None and added.explanation is not None:
             yield from explanation_in_words(explained, scores, added.explanation)
         if run.output is not None and reading == Reading(trials=reading.trials) and not file.answers_map:
@@ -399,8 +401,11 @@ def scores_in_words(bank: irtbench.ItemBank, scores: pd.DataFrame, settings: Sco
         yield bool(row["n_items"] and where) and f"{row['respondent_id']} on {row['scale']}: {where}"
     yield from map(link_in_words, bank.scales)
     yield from (item_error_in_words(scale, settings) for scale in bank.scales)
-    if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
-        yield "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
+    yield (
+        settings.norm == "normal"
+        and any(scale.norms and scale.norms.weights is not None for scale in bank.scales)
+        and "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
+    )
     crowd = {
         "normal": f"the population that was estimated from the {people} of the study"
         if any(scale.population is not None for scale in bank.scales)
@@ -491,16 +496,6 @@ def scale_in_words(bank: irtbench.ItemBank) -> str:
     if not places:
         return f"0 is the mean of the {bank.respondents or 'crowd'} and 1 the standard deviation"
     return f"mean and standard deviation of the {bank.respondents or 'crowd'} are {name_first(places)}"
-
-
-def weights_in_words(scale: irtbench.Scale, margins: Path) -> str:
-    """What the weights of a norm sample cost."""
-    norms = scale.norms
-    assert norms is not None
-    return (
-        f"{scale.name}: {norms.n} people of the norm sample weighted to {margins.name}, who are worth "
-        f"{norms.effective_n:.0f} of equal weight"
-    )
 
 
 def whole_in_words(bank: irtbench.ItemBank, responses: irtbench.ResponseMatrix, level: float) -> list[str]:
