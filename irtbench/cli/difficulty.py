@@ -148,11 +148,10 @@ def explained_responses(
     responses: irtbench.ResponseMatrix, source: Path, table: FeatureTable, how: Regression, run: Run
 ) -> irtbench.study.item_analysis.Explained:
     """The difficulties that the responses show by the items' features, and the horizons."""
-    known, lengths = table.read(), None
+    known, horizons = table.read(), None
     if table.horizon is not None:
-        lengths, known = irtbench.study.item_analysis.Lengths.among(
-            known, table.horizon, table.shares(), table.features
-        )
+        shares, with_logs = table.shares(), irtbench.study.item_analysis.with_log_lengths
+        tasks, known = with_logs(known, table.horizon, table.features)
     answered = [item for item, n in zip(responses.item_ids, responses.n_by_item, strict=True) if n]
     there, without = irtbench.study.item_analysis.with_features(answered, known, source, table.features)
     data = responses.select_items(there).answered()
@@ -161,8 +160,9 @@ def explained_responses(
     run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
     found = irtbench.analysis.explain_responses(data, known, **vars(how), rng=run.rng, progress=run.progress)
     test = irtbench.linear_logistic_test(varied, known) if how.model == "rasch" else None
-    kind: Literal["rasch", "2pl"] = "rasch" if how.model == "rasch" else "2pl"
-    horizons = None if lengths is None else lengths.horizons(data, kind, run.progress)
+    if table.horizon is not None:
+        kind: Literal["rasch", "2pl"] = "rasch" if how.model == "rasch" else "2pl"
+        horizons = irtbench.analysis.time_horizon(data, **tasks, shares=shares, model=kind, progress=run.progress)
     return irtbench.study.item_analysis.Explained(found, test, horizons, without)
 
 

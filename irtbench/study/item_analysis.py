@@ -13,7 +13,7 @@ import pandas as pd
 
 from irtbench.analysis.dependence_bootstrap import RefitMany, little_to_find, samples_for, with_bootstrap
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, Shrinkage, explain_difficulty
-from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths, time_horizon
+from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths
 from irtbench.analysis.linear_logistic_test import LinearLogisticTest
 from irtbench.analysis.wrong_keys import WrongKeys, wrong_keys
 from irtbench.bank.scale import Scale
@@ -139,7 +139,6 @@ def suspected_keys(
     return found, distractor_table(given, right, responses), fitted
 
 
-Model = Literal["rasch", "2pl"]
 MOST_GRADES = 200_000  # with more the items are fitted first
 
 
@@ -201,32 +200,17 @@ class Explained:
         return about | {"items_left_out": self.without}
 
 
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """What is asked of horizons: how long tasks are, shares of tasks solved, and in which unit."""
-
-    lengths: pd.Series[float]
-    shares: tuple[float, ...]
-    unit: str
-
-    @classmethod
-    def among(
-        cls, known: ItemFeatures, column: str, shares: tuple[float, ...], file: Path
-    ) -> tuple[Lengths, ItemFeatures]:
-        """The lengths in a column, and the features with the logarithm of the length in its place."""
-        if column not in known.names:
-            raise InputError(f"{file}: no column of numbers {column}; there are {', '.join(known.names[:5])}")
-        place = known.names.index(column)
-        lengths = pd.Series(known.values[:, place], list(known.item_ids))
-        values = known.values.copy()
-        values[:, place] = log_lengths(lengths, known.item_ids)
-        names = tuple(f"log {name}" if name == column else name for name in known.names)
-        unit = next((word for word in TIMES if word in column.lower()), column)
-        return cls(lengths, shares, unit), ItemFeatures(known.item_ids, names, values)
-
-    def horizons(self, data: ResponseMatrix, model: Model, progress: Callable[[str], None]) -> TimeHorizon:
-        """The length of tasks that each system solves so often."""
-        return time_horizon(data, self.lengths, shares=self.shares, unit=self.unit, model=model, progress=progress)
+def with_log_lengths(known: ItemFeatures, column: str, file: Path) -> tuple[dict[str, Any], ItemFeatures]:
+    """Lengths of tasks in a column and their unit, as `time_horizon` takes them; the features with their logarithm."""
+    if column not in known.names:
+        raise InputError(f"{file}: no column of numbers {column}; there are {', '.join(known.names[:5])}")
+    place = known.names.index(column)
+    lengths = pd.Series(known.values[:, place], list(known.item_ids))
+    values = known.values.copy()
+    values[:, place] = log_lengths(lengths, known.item_ids)
+    names = tuple(f"log {name}" if name == column else name for name in known.names)
+    unit = next((word for word in TIMES if word in column.lower()), column)
+    return {"lengths": lengths, "unit": unit}, ItemFeatures(known.item_ids, names, values)
 
 
 def explained_bank(
