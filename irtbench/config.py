@@ -344,6 +344,11 @@ class StudyFile(Settings):
                 raise InputError(f"{self.path}: {place}: {why}")
 
     @property
+    def scoring(self) -> ScoringSettings:
+        """How systems and respondents are scored, by the study's seed."""
+        return self.score.scoring(seed=self.study.seed)
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """The study file and every file that it names."""
         data = self.data

@@ -11,6 +11,9 @@ import pytest
 from irtbench.models.curves import simulate_responses
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.report.drawing import Drawing
+from irtbench.report.html import study_page
+from irtbench.report.page import render_page
+from irtbench.study.results import Study
 
 DRAWN = Drawing.image
 
@@ -18,6 +21,11 @@ SCRIPT = "<script>alert('x')</script> & Co"
 N_RESPONDENTS, N_CARELESS = 260, 7
 FINE, SPLIT = "fine <i>", "split"
 SYSTEM = r"<b>$\frac</b> & $1 系统"  # neither HTML nor mathematics, in letters that the figures' font lacks
+
+
+def render_report(study: Study) -> str:
+    """The page of a study as text."""
+    return render_page(study_page(study))
 
 
 @contextmanager

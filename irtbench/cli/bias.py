@@ -204,12 +204,12 @@ def tests_of(test: ItemTest, model: GroupModel) -> irtbench.study.biased_items.H
             by_score and (model.model == "3pl" or model.guessing > 0 or model.prior is not None),
         }
     )  # fmt: skip
-    settings = irtbench.FitSettings(
-        kind="3pl" if model.model == "3pl" else "2pl", prior=model.prior, guessing=model.guessing,
-        n_options=model.options, device=model.device,
-    )  # fmt: skip
     return irtbench.study.biased_items.HowTested(
-        test.method, by_score, test.purify, test.continuity, test.alpha, test.adjustment, settings,
+        test.method, by_score, test.purify, test.continuity, test.alpha, test.adjustment,
+        irtbench.FitSettings(
+            kind="3pl" if model.model == "3pl" else "2pl", prior=model.prior, guessing=model.guessing,
+            n_options=model.options, device=model.device,
+        ),
         model.model if model.of_grades else None, levels_of(model.levels) or None,
     )  # fmt: skip
 
@@ -219,9 +219,8 @@ def differences_in_words(found: irtbench.study.biased_items.ComparedItems) -> Wo
     (first, *others), about = found.names, found.about
     worst = found.items.sort_values("p", kind="stable").head(MOST_SHOWN)
     shown = [name for name in SHOWN if name in found.items and not found.items[name].isna().all()]
-    title = f"{' and '.join(others)} against {first}{DIRECTION * (len(others) == 1)}"
     return [
-        Shown(worst[shown], title, "bias.csv"),
+        Shown(worst[shown], f"{' and '.join(others)} against {first}{DIRECTION * (len(others) == 1)}", "bias.csv"),
         f"{len(about['flagged'])} of {len(found.items)} items differ",
         *([] if found.effect is None else effect_in_words(found.effect)),
         "test_not_available" in about and f"what this does to the test: {about['test_not_available']}",
@@ -240,8 +239,10 @@ def differences_in_words(found: irtbench.study.biased_items.ComparedItems) -> Wo
 
 def effect_in_words(effect: irtbench.study.biased_items.BiasEffect) -> Words:
     """What the items that differ do to the test."""
-    if not effect.grouped.converged:
-        yield f"the fit with the items that differ free did not converge: {effect.grouped.status}"
+    yield (
+        not effect.grouped.converged
+        and f"the fit with the items that differ free did not converge: {effect.grouped.status}"
+    )
     test = effect.test.table()
     for row in test[test["over"] == "group"].to_dict("records"):
         yield (
@@ -263,22 +264,22 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
     assert bank is not None
     items = chosen_scale(irtbench.read_bank(bank), systems.scale, bank).items
     in_their_place = irtbench.study.biased_items.PeopleInTheirPlace
-    control = None if systems.control is None else reading.matrix(systems.control)
-    people = None if control is None else in_their_place(control, systems.permutations, test.alpha)
-    family_of = None if systems.families is None else irtbench.read_groups(systems.families)
+    others = None if systems.control is None else reading.matrix(systems.control)
     found = irtbench.study.biased_items.shifted_items(
-        reading.matrix(responses), items, family_of, people, adjustment=test.adjustment,
-        rng=run.rng, progress=run.progress,
+        reading.matrix(responses), items,
+        None if systems.families is None else irtbench.read_groups(systems.families),
+        None if others is None else in_their_place(others, systems.permutations, test.alpha),
+        adjustment=test.adjustment, rng=run.rng, progress=run.progress,
     )  # fmt: skip
-    table = found.shifts.table()
+    shifts, control, table = found.shifts, found.control, found.shifts.table()
     flagged = list(table["item_id"][table["p_adjusted"] < test.alpha])
     about = found.about() | {"flagged": flagged, "items_left_out": found.left_out}
 
     return Outcome(
         json=about | {"items": table},
         files={
-            "bias.csv": table, "systems.csv": found.shifts.systems_table(), "bias.json": about,
-            "control.csv": None if found.control is None else found.control.table(),
+            "bias.csv": table, "systems.csv": shifts.systems_table(), "bias.json": about,
+            "control.csv": None if control is None else control.table(),
         },
         figures=lambda: irtbench.report.bias_figures(table, alpha=test.alpha),
         page=lambda: irtbench.report.bias_page(table, about, [], alpha=test.alpha),
@@ -288,24 +289,16 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
                 f"systems against the people of {bank.name}: negative is harder for systems",
                 "bias.csv",
             ),
-            *shifts_in_words(found, flagged),
+            f"{len(flagged)} of {len(table)} items differ",
+            f"items shift for systems with standard deviation {shifts.tau:.2f} logits "
+            f"({shifts.tau_lower:.2f} to {shifts.tau_upper:.2f}); no shifts at all: p {shifts.p_tau:.2g}",
+            bool(shifts.families)
+            and f"{len(set(shifts.families))} families: what a family's systems share beyond that has standard "
+            f"deviation {shifts.omega:.2f}",
+            control is not None
+            and f"people in their place, {control.tau.size} times: mean {control.tau.mean():.2f}, largest "
+            f"{control.tau.max():.2f}; an item flagged in {int((control.n_flagged > 0).sum())}; no smaller than the "
+            f"systems': p {control.p:.2g}",
+            bool(found.left_out) and f"not in the bank and left out: {name_first(found.left_out)}",
         ],
     )  # fmt: skip
-
-
-def shifts_in_words(shifted: irtbench.study.biased_items.ShiftedItems, flagged: list[str]) -> Words:
-    """How far items shift for systems, and for people in their place."""
-    found, control = shifted.shifts, shifted.control
-    return [
-        f"{len(flagged)} of {len(found.item_ids)} items differ",
-        f"items shift for systems with standard deviation {found.tau:.2f} logits "
-        f"({found.tau_lower:.2f} to {found.tau_upper:.2f}); no shifts at all: p {found.p_tau:.2g}",
-        bool(found.families)
-        and f"{len(set(found.families))} families: what a family's systems share beyond that has standard deviation "
-        f"{found.omega:.2f}",
-        control is not None
-        and f"people in their place, {control.tau.size} times: mean {control.tau.mean():.2f}, largest "
-        f"{control.tau.max():.2f}; an item flagged in {int((control.n_flagged > 0).sum())}; no smaller than the "
-        f"systems': p {control.p:.2g}",
-        bool(shifted.left_out) and f"not in the bank and left out: {name_first(shifted.left_out)}",
-    ]

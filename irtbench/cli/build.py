@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -24,10 +24,12 @@ from irtbench.cli.output import Shown, Words, next_command
 from irtbench.cli.result_files import OF_STUDY, output_file, output_folder, unfinished_folder
 from irtbench.cli.score import scores_in_words
 from irtbench.data.responses import name_first
+from irtbench.data.shown import stacked
 
 CONTROL_FILES = ("control.csv", "control.json")
 STUDY, SYSTEMS = "study", "systems"  # folders of the copy
 SCORED_NEXT = "average.csv"  # of the systems
+
 
 SampleToPrune = Annotated[
     int | None,
@@ -129,11 +131,7 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
     folder = run.opened(target, output_folder(target, files=OF_STUDY, inputs=settings.files, same_study=own))
     study = asked.carry_out(folder, unfinished, run.progress)
     run.progress("writing the report")
-    found, page, effect = (
-        irtbench.report.summary(study),
-        irtbench.report.study_page(study),
-        study.screening_effect,
-    )
+    found, page, effect = irtbench.report.summary(study), irtbench.report.study_page(study), study.screening_effect
     results: dict[str, Any] = {
         "bank.json": None if study.bank is None else partial(irtbench.save_bank, study.bank),
         "items.csv": irtbench.report.items_table(study.scales),
@@ -141,8 +139,8 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
         "screening_effect.csv": None if effect is None else effect.scales,
         "items_effect.csv": None if effect is None else effect.items,
         "group_percentiles.csv": study.group_percentiles,
-        "rounds_items.csv": of_scales(study.scales, irtbench.building.Pruning.rounds_items),
-        "rounds_pairs.csv": of_scales(study.scales, irtbench.building.Pruning.rounds_pairs),
+        "rounds_items.csv": stacked({scale.name: scale.pruning.rounds_items() for scale in study.scales}),
+        "rounds_pairs.csv": stacked({scale.name: scale.pruning.rounds_pairs() for scale in study.scales}),
         "checks.json": checks(study.dimensions, study.scales) if settings.pruning.compare_factors else None,
         "summary.json": found,
         irtbench.study.results.RECORD: partial(irtbench.study.results.save_study, study),
@@ -180,13 +178,6 @@ def same_study(settings: irtbench.StudyFile, record: Path) -> bool:
     """Whether a record is that of an earlier build of this study: of its title, or of answers of that name."""
     title, answers = irtbench.study.results.title_and_answers_of(record)
     return title == settings.study.title or answers == settings.data.answers.name
-
-
-def of_scales(
-    scales: Sequence[irtbench.study.ScaleStudy], table: Callable[[irtbench.building.Pruning], pd.DataFrame]
-) -> pd.DataFrame:
-    """A table of each scale's pruning, one below the other, with the scale's name."""
-    return irtbench.report.stacked({scale.name: table(scale.pruning) for scale in scales})
 
 
 def checks(
@@ -233,15 +224,13 @@ def controlled(asked: StudyToBuild, target: Path, run: Run) -> Outcome:
     if there:
         say(f"control: the rules find a scale where there is nothing: {name_first(there)}")
 
-    some = study.sample is not None and not study.sample.drawn.is_all
-    shown: Words = [
-        Shown(table, "Control: each item's responses shuffled", "control.csv"),
-        some and study.sample is not None and f"shuffled: {study.sample.drawn}",
-        "the rules find a scale where there is nothing" if there else "no scale is found, as it should be",
-    ]
     return Outcome(
-        json=found, files={"control.csv": table, "control.json": found}, words=shown, status=int(bool(there))
-    )
+        json=found, files={"control.csv": table, "control.json": found}, status=int(bool(there)), words=[
+            Shown(table, "Control: each item's responses shuffled", "control.csv"),
+            study.sample is not None and not study.sample.drawn.is_all and f"shuffled: {study.sample.drawn}",
+            "the rules find a scale where there is nothing" if there else "no scale is found, as it should be",
+        ],
+    )  # fmt: skip
 
 
 def summary_in_words(found: Mapping[str, Any], study: irtbench.Study, target: Path, new_system: Path) -> Words:
@@ -250,24 +239,28 @@ def summary_in_words(found: Mapping[str, Any], study: irtbench.Study, target: Pa
         f"{found['title']}: {found['n_respondents_kept']} of {found['n_respondents']} respondents kept, "
         f"{found['n_items_kept']} of {found['n_items']} items kept"
     )
-    if study.sample is not None and not study.sample.drawn.is_all:
-        yield f"items left by a sample: {study.sample.drawn}; those kept are fitted to all, who are all scored"
-    rows = [
-        {
-            "scale": scale["name"],
-            "items": scale["n_items"],
-            "kept": scale["n_items_kept"],
-            "rounds": scale["rounds"],
-            "difficulty": spread(scale.get("difficulty")),
-            "discrimination": spread(scale.get("discrimination")),
-            "outcome": outcome(scale),
-        }
-        for scale in found["scales"]
-    ]
-    yield Shown(pd.DataFrame(rows), rest="summary.json")
+    yield (
+        study.sample is not None
+        and not study.sample.drawn.is_all
+        and f"items left by a sample: {study.sample.drawn}; those kept are fitted to all, who are all scored"
+    )
+    yield Shown(
+        pd.DataFrame(
+            {
+                "scale": scale["name"],
+                "items": scale["n_items"],
+                "kept": scale["n_items_kept"],
+                "rounds": scale["rounds"],
+                "difficulty": spread(scale.get("difficulty")),
+                "discrimination": spread(scale.get("discrimination")),
+                "outcome": outcome(scale),
+            }
+            for scale in found["scales"]
+        ),
+        rest="summary.json",
+    )
     if study.bank is not None and study.system_scores is not None:
-        scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-        yield from scores_in_words(study.bank, study.system_scores, scoring, "scores.csv")
+        yield from scores_in_words(study.bank, study.system_scores, study.settings.scoring, "scores.csv")
     bank = "no bank, since no scale is retained" if study.bank is None else "bank.json"
     yield f"written to {target}: report.html, {bank}, and the tables"
     yield study.bank is not None and next_command("score", target / "bank.json", new_system)

@@ -116,8 +116,8 @@ class StudyToBuild:
 
         def write(screening: irtbench.data.Screening) -> None:
             table = screening.table()
-            words = np.where(table["kept"], "True", "False")  # as in a table that is written whole
-            people.write(people.rows_of(table.assign(kept=words)))
+            # as in a table that is written whole
+            people.write(people.rows_of(table.assign(kept=np.where(table["kept"], "True", "False"))))
 
         with (
             self.data(unfinished, progress) as data,
@@ -140,12 +140,13 @@ class StudyToBuild:
         progress: Callable[[str], None],
     ) -> None:
         """Write scores.csv, and respondents.csv where that was not done on the way."""
-        file, scoring = folder / "scores.csv", self.settings.score.scoring(seed=self.settings.study.seed)
-        scores = study.respondent_scores
+        file, scores = folder / "scores.csv", study.respondent_scores
         if not isinstance(kept, irtbench.StoredResponses):
             write_table(study.screening.table(), folder / "respondents.csv")
             if study.bank is not None and study.sample is not None:
-                scores = irtbench.score_responses(study.bank, kept.to_matrix(), scoring, unknown_items="ignore")
+                scores = irtbench.score_responses(
+                    study.bank, kept.to_matrix(), self.settings.scoring, unknown_items="ignore"
+                )
         if study.bank is None or not isinstance(kept, irtbench.StoredResponses):
             write_table(irtbench.report.scores_table(study.system_scores, scores), file)
             return
@@ -212,10 +213,9 @@ class StudyToBuild:
             irtbench.save_bank(bank, data.folder / BANK)
             columns = None if before is None else list(before.columns)
             self._send(SCORE, data, file=Path(file).name, role=role, columns=columns)
-        scoring = self.settings.score.scoring(seed=self.settings.study.seed)
         irtbench.scoring.bulk.score_matrix(
-            bank, data, file, scoring, before=before, role=role, together=self.ranks,
-            progress=progress,
+            bank, data, file, self.settings.scoring, before=before, role=role,
+            together=self.ranks, progress=progress,
         )  # fmt: skip
         if is_first:
             (data.folder / BANK).unlink()

@@ -92,13 +92,13 @@ def plan(
     """
     found = irtbench.plan_crowd(items.read(), wanted, rng=run.rng, progress=run.progress)
     summary = found.summary()
-    rows = [
-        {"what": words, "value": f"{value:,.3f}" if isinstance(value, float) and value < 10 else f"{value:,.0f}"}
-        for words, value in ((words, summary[name]) for name, words in PLANNED.items())
-    ]
+    values = [summary[name] for name in PLANNED]
+    texts = [f"{one:,.3f}" if isinstance(one, float) and one < 10 else f"{one:,.0f}" for one in values]
     return Outcome(
         json=summary, words=[
-            Shown(pd.DataFrame(rows), f"Plan for {found.n_items} items", "plan.json"),
+            Shown(
+                pd.DataFrame({"what": PLANNED.values(), "value": texts}), f"Plan for {found.n_items} items", "plan.json"
+            ),
             bool(found.not_converged)
             and f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
             "answers an item take prior weak",
@@ -190,9 +190,9 @@ def sample(
         annotations=which.annotations, agreement=which.agreement, per_label=which.per_label, labels=which.label,
         text=which.text, checks=which.checks, rng=run.rng,
     )  # fmt: skip
-    is_check = chosen["attention"] == 1
-    counts = chosen[~is_check].value_counts(["set", "label"], sort=False) if which.annotations else None
-    sets = None if counts is None else counts.reset_index(name="n_items")
+    is_check, sets = chosen["attention"] == 1, None
+    if which.annotations:
+        sets = chosen[~is_check].value_counts(["set", "label"], sort=False).reset_index(name="n_items")
     found: dict[str, Any] = {
         "n_items": int((~is_check).sum()),
         "n_attention": int(is_check.sum()),
@@ -201,13 +201,13 @@ def sample(
     }
     placed, uploaded = (None, {}) if sheets.sheets is None else sheets.made_of(chosen, run.rng)
     if placed is not None:
-        places = int(placed["position"].max())
-        found |= {"n_booklets": sheets.booklets, "n_places": places, "sheets": sorted(uploaded)}
+        found |= {
+            "n_booklets": sheets.booklets, "n_places": int(placed["position"].max()), "sheets": sorted(uploaded),
+        }  # fmt: skip
         placed = placed.assign(attention=placed["attention"].astype(int))
 
-    files = {"items.csv": table, "sample.json": found, "booklets.csv": placed, **uploaded}
     return Outcome(
-        json=found, files=files, words=[
+        json=found, files={"items.csv": table, "sample.json": found, "booklets.csv": placed, **uploaded}, words=[
             f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {run.output}",
             sets is not None and Shown(sets, rest="sample.json"),
             placed is not None
@@ -311,14 +311,13 @@ def screen(
         answers, rules, also, items, reading, run
     )
     found, pairs, changed = screened.summary(), screened.pairs, screened.changed
-    reasons = ", ".join(f"{n} {name}" for name, n in found["reasons"].items() if name != "kept")
-    removed = f": removed {reasons}" if reasons else ""
-    both = [] if pairs is None else zip(pairs["respondent_1"], pairs["respondent_2"], strict=True)
-    alike = [f"{a} and {b}" for a, b in both]
+    removed = [f"{n} {name}" for name, n in found["reasons"].items() if name != "kept"]
+    alike = [] if pairs is None else list(pairs["respondent_1"] + " and " + pairs["respondent_2"])
 
     return Outcome(
         json=found, words=[
-            f"{found['n_kept']} of {found['n_respondents']} respondents kept{removed}",
+            f"{found['n_kept']} of {found['n_respondents']} respondents kept"
+            + (f": removed {', '.join(removed)}" if removed else ""),
             changed is not None and Shown(changed.scales, "Before and after", "screening_effect.csv"),
             bool(alike) and f"too alike: {name_first(alike)}",
             also.next_one(run.folder, items),
@@ -385,10 +384,10 @@ def keys(
     Writes keys.csv, the most suspicious item first, and distractors.csv, an option a row.
     """
     known = items.known()
-    given = items.kept(reading.answers(answers).frame, known)
     found, options, fitted = irtbench.study.item_analysis.suspected_keys(
-        given, known, items.items, prior, seed=run.seed, progress=run.progress
-    )
+        items.kept(reading.answers(answers).frame, known), known, items.items, prior, seed=run.seed,
+        progress=run.progress,
+    )  # fmt: skip
     ranked = found.table()
 
     return Outcome(
@@ -414,8 +413,10 @@ def keys_in_words(found: irtbench.analysis.WrongKeys, ranked: pd.DataFrame, fitt
         if 0 < first <= len(ranked) and not found.too_few:
             share = found.expected_precision(first)
             yield f"of the first {first} to check, {share * first:.1f} are expected to be such ({share:.0%})"
-    if not fitted.converged:
-        yield f"the fit of ability did not converge ({fitted.stopped_because}): the figures are rough"
+    yield (
+        not fitted.converged
+        and f"the fit of ability did not converge ({fitted.stopped_because}): the figures are rough"
+    )
 
 
 @dataclass(frozen=True)
@@ -467,8 +468,9 @@ def raters(
     --by interactions.csv. Nothing is random: --seed is taken as by other commands, and changes nothing.
     """
     words = [] if levels is None else [word.strip() for word in levels.split(",")]
-    columns = named("--column", column)
-    table = irtbench.data.read_ratings(ratings, columns=columns, levels=words, interaction=how.interaction)
+    table = irtbench.data.read_ratings(
+        ratings, columns=named("--column", column), levels=words, interaction=how.interaction
+    )
     run.progress(f"fitting {len(table):,} ratings")
     model = {"raters" if name == "severities" else name: value for name, value in vars(how).items()}
     found = irtbench.estimation.fit_raters(table, **model)
@@ -531,9 +533,9 @@ def agree(
     given = items.kept(reading.answers(answers, levels_of(levels)).frame, known)
     given = given.assign(answer=in_one_vocabulary(given, known, mapped(answers_map)))
     run.progress("agreement")
-    overall = irtbench.agreement(given, items=known, level=level)
-    ordered = irtbench.evaluation.ordered_agreement
-    near = None if levels is None else ordered(given, levels_of(levels), items=known, level=level)
+    overall, near = irtbench.agreement(given, items=known, level=level), None
+    if levels is not None:
+        near = irtbench.evaluation.ordered_agreement(given, levels_of(levels), items=known, level=level)
     by_label = {} if known is None else irtbench.agreement_by_label(given, known, level=level)
     formed = {
         "majority": irtbench.majority_labels,
@@ -546,14 +548,16 @@ def agree(
     contradicted = by_item.loc[by_item["contradicts_key"], "item_id"].tolist()
     found = {"overall": asdict(overall), "by_label": {label: asdict(result) for label, result in by_label.items()}}
     found |= {"contradicts_key": contradicted} | ({} if near is None else {"ordered": asdict(near)})
-    people = None if run.output is None else agreement_of_people(given, known, labels)
     return Outcome(
         json=found, words=[
             Shown(shown_agreement({"all": overall, **by_label}), rest="agreement.json"),
             near is not None and Shown(shown_ordered(near)),
             bool(contradicted) and f"the majority contradicts the key of item {name_first(contradicted)}",
         ], figures=lambda: irtbench.report.agreement_figures(overall, by_label, by_item),
-        files={"agreement.json": found, "item_agreement.csv": by_item, "respondent_agreement.csv": people},
+        files={
+            "agreement.json": found, "item_agreement.csv": by_item,
+            "respondent_agreement.csv": None if run.output is None else agreement_of_people(given, known, labels),
+        },
     )  # fmt: skip
 
 

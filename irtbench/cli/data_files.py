@@ -38,17 +38,10 @@ from irtbench.data.readers.respondents import is_prolific
 from irtbench.data.readers.table import read_table
 from irtbench.data.shown import counted
 from irtbench.study.examination import items_from_keys
-from irtbench.study.study_template import NORMALISE, Preset, Template, items_from_columns, study_text
+from irtbench.study.study_template import NORMALISE, Preset, items_from_columns, study_text
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 FOR_PAPERS = (".tex", ".html", ".md")
-
-LongTableFile = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", metavar="FILE", help="A long table .csv, .csv.gz, .parquet; for a paper .tex, .html, .md."
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -68,40 +61,43 @@ class HowToConvert(Reading):
     trials: Any = "keep"
 
 
-@dataclass(frozen=True)
-class PaperTable:
-    """A table as a paper has it."""
-
-    chosen: Annotated[
-        str, typer.Option("--columns", metavar="A,B", help="For a paper: these columns, in this order.")
-    ] = ""
-    digits: Annotated[int, typer.Option("--digits", help="For a paper: digits behind the point.", min=0, max=9)] = 2
-
-    def made_of(self, inputs: Sequence[Path], output: Path) -> pd.DataFrame:
-        """Chosen columns, numbers rounded, whole ones whole."""
-        if len(inputs) != 1:
-            raise irtbench.InputError(
-                f"output {output}: a table for a paper is made of one table but got {len(inputs)} files"
-            )
-        columns = [name.strip() for name in self.chosen.split(",") if name.strip()]
-        table = read_table(inputs[0], columns)
-        shown = table[columns] if columns else table
-        for name in shown.columns:
-            numbers = pd.to_numeric(shown[name].replace("", None), errors="coerce")
-            if numbers.notna().any() and not (numbers.isna() & (shown[name] != "")).any():
-                digits = 0 if (numbers.dropna() % 1 == 0).all() else self.digits
-                texts = ["" if pd.isna(number) else f"{number:z.{digits}f}" for number in numbers]
-                shown = shown.assign(**{name: texts})
-        return shown
+def for_paper(inputs: Sequence[Path], output: Path, chosen: str, digits: int) -> pd.DataFrame:
+    """A table as a paper has it: chosen columns, numbers rounded, whole ones whole."""
+    if len(inputs) != 1:
+        raise irtbench.InputError(
+            f"output {output}: a table for a paper is made of one table but got {len(inputs)} files"
+        )
+    columns = [name.strip() for name in chosen.split(",") if name.strip()]
+    table = read_table(inputs[0], columns)
+    shown = table[columns] if columns else table
+    for name in shown.columns:
+        numbers = pd.to_numeric(shown[name].replace("", None), errors="coerce")
+        if numbers.notna().any() and not (numbers.isna() & (shown[name] != "")).any():
+            own = 0 if (numbers.dropna() % 1 == 0).all() else digits
+            texts = ["" if pd.isna(number) else f"{number:z.{own}f}" for number in numbers]
+            shown = shown.assign(**{name: texts})
+    return shown
 
 
-@command(output=LongTableFile, figures=None)
+@command(
+    output=Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="A long table .csv, .csv.gz, .parquet; for a paper .tex, .html, .md."
+        ),
+    ],
+    figures=None,
+)
 def convert(
+    *,
     inputs: Annotated[
         list[Path], typer.Argument(metavar="IN...", help="Files or folders of one format, such as a folder of logs.")
     ],
     how: HowToConvert,
-    paper: PaperTable,
+    chosen: Annotated[
+        str, typer.Option("--columns", metavar="A,B", help="For a paper: these columns, in this order.")
+    ] = "",
+    digits: Annotated[int, typer.Option("--digits", help="For a paper: digits behind the point.", min=0, max=9)] = 2,
     run: Run,
     content: Content = "auto",
 ) -> Outcome:
@@ -117,19 +113,23 @@ def convert(
     assert output is not None
     if len(inputs) == 1 and inputs[0].is_file() and recognises(look_at(inputs[0])):
         items = irtbench.read_parameters(inputs[0])
-        about = f"{items.n_items} items on the scale where its subjects have mean 0 and standard deviation 1"
-        words = [f"best_parameters.json of py-irt, a (theta - b): {about}", f"written to {output}"]
-        known = {"format": "py-irt parameters", "n_items": items.n_items, "output": output}
-        return Outcome(json=known, files=items.table(), words=words)
+        return Outcome(
+            json={"format": "py-irt parameters", "n_items": items.n_items, "output": output}, files=items.table(),
+            words=[
+                f"best_parameters.json of py-irt, a (theta - b): {items.n_items} items on the scale where its subjects "
+                "have mean 0 and standard deviation 1",
+                f"written to {output}",
+            ],
+        )  # fmt: skip
     if output.name.endswith(FOR_PAPERS):
-        shown = paper.made_of(inputs, output)
+        shown = for_paper(inputs, output, chosen, digits)
         return Outcome(json={"output": output}, files=shown, words=[f"written to {output}"])
     refuse(
         {
             f"output {output}: expected a name that ends in {', '.join([*ENDINGS, *FOR_PAPERS])}":
             not output.name.endswith(ENDINGS),
             f"--columns: goes with a table for a paper; expected -o ending in {', '.join(FOR_PAPERS)}":
-            bool(paper.chosen),
+            bool(chosen),
         }
     )  # fmt: skip
     table = irtbench.read(inputs, content=content, **vars(how))
@@ -274,8 +274,9 @@ def init(
             bool(of_items) and items.items is not None,
         }
     )  # fmt: skip
-    columns = {name: column for name, column in reading.columns.items() if name not in of_items}
-    reading = replace(reading, columns=columns)
+    reading = replace(
+        reading, columns={name: column for name, column in reading.columns.items() if name not in of_items}
+    )
     table = reading.as_it_is(file, study.content, levels_of(study.levels))
     run.hush()
     own = keys_within(table, of_items) if items.items is None else None
@@ -289,10 +290,8 @@ def init(
             items = replace(items, items=Path(ask("Table of the items, with their key")))
         study = replace(study, preset=study.preset or ask_preset())
     about = written_study(file, table, items, own, study, reading, output)
-
-    shown = {"output": output, "items": about["items"], "prior": about["examined"].prior, "study": about["study"]}
     return Outcome(
-        json=shown,
+        json={"output": output, "items": about["items"], "prior": about["examined"].prior, "study": about["study"]},
         words=[
             *(f"{finding.severity:8}{finding.text}" for finding in about["examined"].findings[:5]),
             f"written to {output}; build it: irtbench build {output}",
@@ -327,18 +326,20 @@ def written_study(
             known, table_of_items = irtbench.read_items(unfinished / own_items.name), own_items
         grading = irtbench.GradingSettings(normalise=NORMALISE, map=meant)
         examined = irtbench.examine(table, items=known, grading=grading, threshold=reading.threshold)
-        template = Template(
-            title=study.title or plain_name(file),
-            answers=relative(file, folder),
-            content="answers" if "answer" in table.frame else "responses",
-            items=None if table_of_items is None else relative(table_of_items, folder),
-            data=data_keys(reading, names, folder) | {"levels": list(levels_of(study.levels))},
-            answers_mapped=meant,
-            preset=study.preset or "standard",
-            systems=[relative(system, folder) for system in study.systems],
-            respondents="models" if reading.holds_models(file) else "",
-        )
-        text = study_text(template, examined, known, output=Path("results") / output.stem)
+        data = {
+            "answers": relative(file, folder),
+            "items": None if table_of_items is None else relative(table_of_items, folder),
+            "content": None if "answer" in table.frame else "responses",
+        }
+        given: dict[str, dict[str, Any]] = {
+            "study": {"title": study.title or plain_name(file)},
+            "data": data | data_keys(reading, names, folder) | {"levels": list(levels_of(study.levels))},
+            "grading": {"map": meant or None},
+            "pruning": {"preset": study.preset or "standard"},
+            "score": {"systems": [relative(system, folder) for system in study.systems]},
+            "card": {"respondents": "models"} if reading.holds_models(file) else {},
+        }
+        text = study_text(given, examined, known, output=Path("results") / output.stem)
         tables = tomllib.loads(text)
         if own is not None:
             tables["data"]["items"] = str((unfinished / own_items.name).absolute())
@@ -377,8 +378,7 @@ def relative(path: Path, folder: Path) -> str:
 
 def data_keys(reading: Reading, item_columns: dict[str, str], folder: Path) -> dict[str, object]:
     """The keys of ``[data]`` that say the same as the options."""
-    usual = vars(Reading())
-    given = {name: value for name, value in vars(reading).items() if value != usual[name]}
+    given = {name: value for name, value in vars(reading).items() if value != vars(Reading())[name]}
     participants = given.pop("respondents", None)
     if participants is not None and is_prolific(look_at(participants)):
         given["respondents"] = relative(participants, folder)  # of another table a study asks for columns: norm_groups

@@ -127,14 +127,17 @@ class Outcome:
             write_table(self.files, place)
             return
         for name, value in self.files.items():
-            if isinstance(value, pd.DataFrame):
-                write_table(value, place / name)
-            elif isinstance(value, str):
-                (place / name).write_text(value, encoding="utf-8", newline="")
-            elif callable(value):
-                value(place / name)
-            elif value is not None:
-                write_json(value, place / name)
+            match value:
+                case None:
+                    continue
+                case pd.DataFrame():
+                    write_table(value, place / name)
+                case str():
+                    (place / name).write_text(value, encoding="utf-8", newline="")
+                case _ if callable(value):
+                    value(place / name)
+                case _:
+                    write_json(value, place / name)
 
 
 @dataclass(frozen=True)
@@ -231,11 +234,10 @@ class Declared:
                     width=inches(options.get("figure_width")),
                 )
             )  # fmt: skip
-            html = options.get("html")
+            html: Path | None = options.get("html")
             page = html and stack.enter_context(output_file(html))
             ending = stack.enter_context(ExitStack())
-            shown = options.get("figures"), options.get("html")
-            run = Run(output, options.get("seed", 0), progress, talk.close, place, *shown, ending)
+            run = Run(output, options.get("seed", 0), progress, talk.close, place, options.get("figures"), html, ending)
             found = self.function(**given, run=run)
             if found.stopped:
                 say(found.stopped)
@@ -278,8 +280,10 @@ def inches(width: str | None) -> float | None:
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(in|mm|)\s*", width)
     found = float(match[1]) / (25.4 if match[2] == "mm" else 1.0) if match else 0.0
     if not LEAST_WIDTH <= found <= MOST_WIDTH:
-        between = f"{LEAST_WIDTH:g} to {MOST_WIDTH:g} inches"
-        raise irtbench.InputError(f"--figure-width: expected {between}, such as 3.3in or 84mm, but got {width!r}")
+        raise irtbench.InputError(
+            f"--figure-width: expected {LEAST_WIDTH:g} to {MOST_WIDTH:g} inches, such as 3.3in or 84mm, "
+            f"but got {width!r}"
+        )
     return found
 
 

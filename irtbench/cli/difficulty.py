@@ -148,11 +148,10 @@ def explained_responses(
     responses: irtbench.ResponseMatrix, source: Path, table: FeatureTable, how: Regression, run: Run
 ) -> irtbench.study.item_analysis.Explained:
     """The difficulties that the responses show by the items' features, and the horizons."""
-    known, lengths = table.read(), None
+    known, horizons = table.read(), None
     if table.horizon is not None:
-        lengths, known = irtbench.study.item_analysis.Lengths.among(
-            known, table.horizon, table.shares(), table.features
-        )
+        shares, with_logs = table.shares(), irtbench.study.item_analysis.with_log_lengths
+        tasks, known = with_logs(known, table.horizon, table.features)
     answered = [item for item, n in zip(responses.item_ids, responses.n_by_item, strict=True) if n]
     there, without = irtbench.study.item_analysis.with_features(answered, known, source, table.features)
     data = responses.select_items(there).answered()
@@ -161,9 +160,9 @@ def explained_responses(
     run.progress(f"fitting {data.n_respondents} respondents x {data.n_items} items")
     found = irtbench.analysis.explain_responses(data, known, **vars(how), rng=run.rng, progress=run.progress)
     test = irtbench.linear_logistic_test(varied, known) if how.model == "rasch" else None
-    horizons = (
-        None if lengths is None else lengths.horizons(data, "rasch" if how.model == "rasch" else "2pl", run.progress)
-    )
+    if table.horizon is not None:
+        kind: Literal["rasch", "2pl"] = "rasch" if how.model == "rasch" else "2pl"
+        horizons = irtbench.analysis.time_horizon(data, **tasks, shares=shares, model=kind, progress=run.progress)
     return irtbench.study.item_analysis.Explained(found, test, horizons, without)
 
 
@@ -200,8 +199,9 @@ def effects_in_words(
 
 def horizons_in_words(found: irtbench.analysis.TimeHorizon) -> Words:
     """The horizons, and what they rest on."""
-    in_words = irtbench.analysis.horizons.in_words
-    shortest, longest = (in_words(length, found.unit) for length in (found.shortest, found.longest))
+    shortest, longest = (
+        irtbench.analysis.horizons.in_words(length, found.unit) for length in (found.shortest, found.longest)
+    )
     beyond = sum("beyond_longest" in str(words) for words in found.flags.flat)
     return [
         Shown(found.table(), f"length of tasks solved so often, in {found.unit}", "horizon.csv"),

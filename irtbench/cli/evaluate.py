@@ -186,11 +186,10 @@ def parameters_of(
         raise irtbench.InputError(
             f"bank {path}: has none of the items with types; expected the bank that they belong to"
         )
-    values = {
+    return {
         name: np.concatenate([getattr(scale, name) for scale in scales])[known]
         for name in ("difficulty", "discrimination")
-    }
-    return values, tags.select(item_ids[known].tolist())
+    }, tags.select(item_ids[known].tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -312,8 +311,7 @@ def calibration(
         raise irtbench.InputError(
             "--paired: expected --by, the system of each row, and --item, by which rows are paired"
         )
-    names = vars(columns) | {"classes": named("--class", columns.classes)}
-    given = irtbench.read_predictions(predictions, **names)
+    given = irtbench.read_predictions(predictions, **vars(columns) | {"classes": named("--class", columns.classes)})
     found, differences = {}, []
     for name, system in given.items():
         run.progress(f"calibration of {name}")
@@ -473,13 +471,15 @@ def artifacts(
         "seed": run.seed,
     }
 
-    table = frame.drop(columns=per_item.columns, errors="ignore").join(per_item)
     return Outcome(
         json=found, words=[
             Shown(summary, rest="artifacts.json"),
             f"{len(flagged)} of {choices.n_items} items are given away{': ' if flagged else ''}{name_first(flagged)}",
         ], figures=lambda: irtbench.report.artifact_figures(result),
-        files={"artifacts.csv": table, "artifacts.json": found},
+        files={
+            "artifacts.csv": frame.drop(columns=per_item.columns, errors="ignore").join(per_item),
+            "artifacts.json": found,
+        },
     )  # fmt: skip
 
 
@@ -500,16 +500,6 @@ class Difference:
     alpha: Annotated[float, typer.Option("--alpha", help="Level of the one-sided test.")] = 0.05
     wanted: Annotated[float, typer.Option("--power", help="Power that the size needed is to have.")] = 0.8
 
-    def check(self) -> None:
-        """Refuse a level that is none, and sets that are too large."""
-        largest, most = max(self.sizes), irtbench.evaluation.power.LARGEST_SIZE
-        refuse(
-            {
-                f"--alpha {self.alpha:g}: expected a level between 0 and 1": not 0 < self.alpha < 1,
-                f"--items {largest}: expected at most {most}": largest > most,
-            }
-        )
-
     def shown(self, run: Run) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """The power of each set, and the size needed, by share hurt; none without an effect."""
         if self.effect is None:
@@ -523,23 +513,10 @@ class Difference:
                 {"n_items": n, **about, "power": irtbench.power(n, self.effect, share, alpha=self.alpha)}
                 for n in self.sizes
             ]
-            size = irtbench.evaluation.size_needed(self.effect, share, alpha=self.alpha, wanted_power=self.wanted)
-            needed.append(asdict(size))
+            needed.append(
+                asdict(irtbench.evaluation.size_needed(self.effect, share, alpha=self.alpha, wanted_power=self.wanted))
+            )
         return reached, needed
-
-
-@dataclass(frozen=True)
-class Guessers:
-    """Systems that guess, of which the best is reported."""
-
-    guessers: Annotated[int, typer.Option("--guessers", help="Systems of which the best is reported.")] = 10
-    guess: Annotated[float, typer.Option("--guess", help="Chance of a right guess.")] = 0.5
-    threshold: Annotated[float, typer.Option("--threshold", help="Accuracy that a guesser exceeds.")] = 0.55
-
-    def luck(self, sizes: list[int]) -> list[dict[str, Any]]:
-        """Chances that one, and the best of them, exceed the threshold, by the size of the set."""
-        lucky = irtbench.evaluation.guessers_luck
-        return [asdict(lucky(n, self.threshold, guess=self.guess, n_guessers=self.guessers)) for n in sizes]
 
 
 @dataclass(frozen=True)
@@ -586,8 +563,7 @@ class MoreTrials:
         if self.items is None:
             return None
         mean, within = share_moments(self.theta, self.items)
-        information = float(irtbench.information(self.theta, self.items).mean())
-        return variance.of_shares(mean[0], within[0]), information
+        return variance.of_shares(mean[0], within[0]), float(irtbench.information(self.theta, self.items).mean())
 
     @cached_property
     def items(self) -> irtbench.ItemParameters | None:
@@ -616,7 +592,15 @@ class MoreTrials:
 
 
 @command("power.csv", "power.json", "trials.csv", output=MaybeFolder, draws="svg")
-def power(wanted: Difference, chance: Guessers, more: MoreTrials, run: Run) -> Outcome:
+def power(
+    *,
+    wanted: Difference,
+    guessers: Annotated[int, typer.Option("--guessers", help="Systems of which the best is reported.")] = 10,
+    guess: Annotated[float, typer.Option("--guess", help="Chance of a right guess.")] = 0.5,
+    threshold: Annotated[float, typer.Option("--threshold", help="Accuracy that a guesser exceeds.")] = 0.55,
+    more: MoreTrials,
+    run: Run,
+) -> Outcome:
     """Expected p of a difference by its size, the items hurt and the set; power; size needed; the luck of guessers.
 
     Writes power.csv (expected p), power.json and a figure power_N.svg for each set size N. With --accuracy and
@@ -624,15 +608,18 @@ def power(wanted: Difference, chance: Guessers, more: MoreTrials, run: Run) -> O
     too) by items and trials, and what one more of either buys; with --against what sets of such items, right and wrong
     or graded, show of the difference of two systems in the share of the points.
     """
-    wanted.check()
-    effects = (
-        irtbench.evaluation.power.EFFECTS
-        if wanted.effect is None
-        else tuple(sorted({*irtbench.evaluation.power.EFFECTS, wanted.effect}))
+    largest, most = max(wanted.sizes), irtbench.evaluation.power.LARGEST_SIZE
+    refuse(
+        {
+            f"--alpha {wanted.alpha:g}: expected a level between 0 and 1": not 0 < wanted.alpha < 1,
+            f"--items {largest}: expected at most {most}": largest > most,
+        }
     )
-    table = irtbench.evaluation.expected_p_table(effects=effects, hurt=wanted.hurt, sizes=wanted.sizes)
+    effects = {*irtbench.evaluation.power.EFFECTS, *([] if wanted.effect is None else [wanted.effect])}
+    table = irtbench.evaluation.expected_p_table(effects=sorted(effects), hurt=wanted.hurt, sizes=wanted.sizes)
     reached, needed = wanted.shown(run)
-    luck, apart = chance.luck(wanted.sizes), more.apart(wanted)
+    lucky, apart = irtbench.evaluation.guessers_luck, more.apart(wanted)
+    luck = [asdict(lucky(n, threshold, guess=guess, n_guessers=guessers)) for n in wanted.sizes]
     given, buys = more.components(), None
     found = {"expected_p": table, "power": reached, "size_needed": needed, "guessers": luck}
     found |= {} if apart is None else {"systems_apart": apart}
@@ -668,5 +655,7 @@ def power_in_words(found: dict[str, Any], table: pd.DataFrame, wanted: Differenc
     if wanted.effect is not None:
         yield Shown(pd.DataFrame(found["power"]), "Power", "power.json")
         yield Shown(pd.DataFrame(found["size_needed"]), "Items needed", "power.json")
-    guessers = "Chance that guessers exceed the threshold: one, and the best of all"
-    yield Shown(pd.DataFrame(found["guessers"]), guessers, "power.json")
+    yield Shown(
+        pd.DataFrame(found["guessers"]), "Chance that guessers exceed the threshold: one, and the best of all",
+        "power.json",
+    )  # fmt: skip

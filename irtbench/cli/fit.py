@@ -12,10 +12,11 @@ import typer
 
 import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command, options_given
-from irtbench.cli.in_words import fit_in_words, shape_in_words
 from irtbench.cli.large import OnDisk, given_responses, hashed, large_table, ranks_of_run
 from irtbench.cli.options import Levels, PriorItems, Reading, Responses, chosen_scale, item_priors, levels_of, refuse
+from irtbench.cli.output import Shown, Words, carried_in_words, next_command
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 from irtbench.estimation.settings import FitSettings, ModelKind
 from irtbench.models.item_models.named import IN_CATEGORIES
 
@@ -190,25 +191,6 @@ class MoreThanOneAbility:
             raise irtbench.InputError(f"{error}; a table of items is named by --item-table") from None
 
 
-@dataclass(frozen=True)
-class Kept:
-    """What is written in addition to the items."""
-
-    card: Annotated[
-        Path | None,
-        typer.Option(
-            "--card",
-            metavar="FILE",
-            help="TOML with what the bank says of itself: title, description, license, population, collection, "
-            "citation.",
-        ),
-    ] = None
-    scores_as: Annotated[
-        Literal["csv", "parquet", "none"],
-        typer.Option("--scores", help="Abilities of the respondents as scores.csv, as scores.parquet, or not at all."),
-    ] = "csv"
-
-
 def covariates_of(file: Path, data: Any) -> pd.DataFrame:
     """What a file says of the respondents; what says nothing of them is refused before they are fitted."""
     if not isinstance(data, irtbench.ResponseMatrix | irtbench.models.coded_scores.CodedScores):
@@ -222,6 +204,7 @@ def covariates_of(file: Path, data: Any) -> pd.DataFrame:
     "items.csv", "fit.json", "scores.csv", "scores.parquet", "bank.json", "ability_on.csv", trials="count", fits=True
 )
 def fit(
+    *,
     responses: Responses,
     which: ModelOfItems,
     settings: Annotated[
@@ -237,7 +220,19 @@ def fit(
     single: SingleItems,
     people: People,
     more: MoreThanOneAbility,
-    kept: Kept,
+    card_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--card",
+            metavar="FILE",
+            help="TOML with what the bank says of itself: title, description, license, population, collection, "
+            "citation.",
+        ),
+    ] = None,
+    scores_as: Annotated[
+        Literal["csv", "parquet", "none"],
+        typer.Option("--scores", help="Abilities of the respondents as scores.csv, as scores.parquet, or not at all."),
+    ] = "csv",
     disk: OnDisk,
     reading: Reading,
     run: Run,
@@ -273,22 +268,22 @@ def fit(
     from irtbench.config import read_card
 
     ranks, table = ranks_of_run.get(), None
-    kind: Any = Asked(which, settings, single, people, more, kept).kind(responses, reading, run.seed)
-    card = None if kept.card is None else read_card(kept.card)
+    kind: Any = Asked(which, settings, single, people, more, card_file).kind(responses, reading, run.seed)
+    card = None if card_file is None else read_card(card_file)
     if ranks is None or isinstance(kind, irtbench.study.fitted_scale.RightOrWrong):
         table = large_table(
             responses, reading, in_memory=kind.needs_memory, whatever_size=ranks is not None,
             allow_address=disk.allow_address,
         )  # fmt: skip
     levels = None if isinstance(kind, irtbench.study.fitted_scale.RightOrWrong) else kind.levels
-    file = None if kept.scores_as == "none" or run.place is None else run.place / f"scores.{kept.scores_as}"
+    file = None if scores_as == "none" or run.place is None else run.place / f"scores.{scores_as}"
     with given_responses(responses, table, reading, disk, run.progress, levels=levels) as given:
         item_ids = [*(given.item_ids if levels is None or table is not None else given.columns)]
         if unknown := sorted(set(kind.items_named) - set(item_ids)):
             raise irtbench.InputError(f"{single.by_item or which.model}: no responses to item {name_first(unknown)}")
         if isinstance(kind, irtbench.study.fitted_scale.RightOrWrong) and single.prior_items is not None:
-            known = item_priors(single.prior_items, item_ids)
-            kind = replace(kind, settings=replace(kind.settings, prior_items=known))
+            own = replace(kind.settings, prior_items=item_priors(single.prior_items, item_ids))
+            kind = replace(kind, settings=own)
         data, left_out, idle = kind.estimable(given, responses)
         covariates = None if people.ability_on is None else covariates_of(people.ability_on, data)
         kind, why = kind.with_prior_for(data)
@@ -301,11 +296,11 @@ def fit(
     if table is None and reading.holds_models(responses):
         card = (card or irtbench.DataCard()).of_models()
     found = results.found | {"items_left_out": left_out, "respondents_left_out": idle}
-    bank = None if results.scale is None else partial(irtbench.save_bank, irtbench.ItemBank((results.scale,), card))
     return Outcome(
         json=found,
         files={
-            "bank.json": bank, f"scores.{kept.scores_as}": None if file is None else results.scores,
+            "bank.json": results.scale and partial(irtbench.save_bank, irtbench.ItemBank((results.scale,), card)),
+            f"scores.{scores_as}": None if file is None else results.scores,
             "ability_on.csv": results.ability_on, "items.csv": results.items, "fit.json": found,
         },
         figures=lambda: irtbench.report.fit_figures(results.scale, results.items),
@@ -324,7 +319,7 @@ class Asked:
     single: SingleItems
     people: People
     more: MoreThanOneAbility
-    kept: Kept
+    card: Path | None
 
     def kind(self, responses: Path, reading: Reading, seed: int) -> RightOrWrong | InCategories:
         """What is to be fitted.
@@ -346,16 +341,17 @@ class Asked:
         )  # fmt: skip
         common = {"groups": people.groups, "reference": people.reference, "seed": seed}
         common |= {name: self.settings.keywords[name] for name in OF_SEVERAL}
-        make = self.in_categories if which.in_categories else self.right_or_wrong
-        return make(responses, reading, common)
+        return (self.in_categories if which.in_categories else self.right_or_wrong)(responses, reading, common)
 
     def in_categories(self, responses: Path, reading: Reading, common: dict[str, Any]) -> InCategories:
         """The fit of items in their categories, two or more."""
         which, usual, table = self.which, FitSettings(), irtbench.models.parameter_table
         both = {name: self.settings.keywords[name] for name in OF_BOTH}
-        others = {name: value for name, value in self.settings.keywords.items() if name not in both}
-        of_items = [name for name, value in others.items() if value != getattr(usual, name)]
-        wrong = [f"--{name.removeprefix('n_').replace('_', '-')}" for name in of_items]
+        wrong = [
+            f"--{name.removeprefix('n_').replace('_', '-')}"
+            for name, value in self.settings.keywords.items()
+            if name not in both and value != getattr(usual, name)
+        ]
         if wrong := [*wrong, *options_given(self.single), *(["--dispersion"] if self.more.dispersion else [])]:
             raise irtbench.InputError(f"{wrong[0]}: goes with models of right and wrong, without --constraints")
         plain = all(value == getattr(usual, name) for name, value in both.items() if name not in OF_SEVERAL)
@@ -369,11 +365,9 @@ class Asked:
 
     def right_or_wrong(self, responses: Path, reading: Reading, common: dict[str, Any]) -> RightOrWrong:
         """The fit of items that are right or wrong."""
-        chosen = None if self.which.prior == "auto" else self.which.prior
-        by_item = (
-            {} if self.single.by_item is None else irtbench.models.parameter_table.read_models(self.single.by_item)
-        )
-        own = self.settings(kind=self.which.model, prior=chosen, by_item=by_item)
+        chosen, by_item = None if self.which.prior == "auto" else self.which.prior, self.single.by_item
+        models = {} if by_item is None else irtbench.models.parameter_table.read_models(by_item)
+        own = self.settings(kind=self.which.model, prior=chosen, by_item=models)
         kind = "2pl" if self.more.dispersion is not None else own.kind
         guessing = own.prior_guessing if kind == own.kind else None
         self.demand_one(changed=own != FitSettings(kind=kind, device=own.device, prior_guessing=guessing))
@@ -399,7 +393,7 @@ class Asked:
         """
         more, several, testlets = self.more, self.more.several, self.more.testlets is not None
         groups, anchors = self.people.groups is not None, self.people.anchors is not None
-        changed, card = changed or anchors, self.kept.card is not None
+        changed, card = changed or anchors, self.card is not None
         refuse(
             {
                 "--item-table and --specific-slopes are of testlets: expected --testlets COLUMN":
@@ -417,3 +411,75 @@ class Asked:
                 testlets and (several or changed),
             }
         )  # fmt: skip
+
+
+MOMENTS = ("mean", "sd")
+ANCHORS_IN_WORDS = {
+    "joint": "the anchors' own error is in them, by their joint covariance",
+    "by item": "the anchors' own error is in them as if each were from other people, which is too little (their bank "
+    "has no joint covariance)",
+    "taken as known": "the anchors are taken as known, for their covariance is not; a bank.json has it, items.csv has "
+    "not",
+}
+
+
+def with_errors(shown: pd.DataFrame, items: pd.DataFrame) -> pd.DataFrame:
+    """The table with the standard error of each parameter, if it has one, in brackets after it."""
+    errors = {name: items[f"se_{name}"] for name in shown.columns if f"se_{name}" in items}
+    texts = {
+        f"{name} (se)": [
+            f"{value:.3f}" + ("" if pd.isna(error) else f" ({error:.3f})")
+            for value, error in zip(shown[name], error_of, strict=True)
+        ]
+        for name, error_of in errors.items()
+    }
+    return shown.rename(columns={name: f"{name} (se)" for name in errors}).assign(**texts)
+
+
+def fit_in_words(
+    results: irtbench.study.fitted_scale.FittedScale, most_trials: int, run: Run, why_prior: str = ""
+) -> Words:
+    """The items, how well the model fits, what is to be known of the estimates, and what comes next."""
+    found, items, idle = results.found, results.items, results.found["respondents_left_out"]
+    own = items.drop(columns=[*items.filter(regex="^se_|^population_|^categories$|_(lower|median|upper)$"), "model"])
+    carried = found.get("item_error") in ("integrate", "delta")
+    gone = [f"{item['item_id']} ({item['reason']})" for item in found["items_left_out"]]
+    return [
+        Shown(with_errors(own, items), rest="items.csv"),
+        f"log-likelihood {found['log_likelihood']:.3f}, AIC {found['aic']:.1f}, BIC {found['bic']:.1f}",
+        f"{'converged' if found['converged'] else 'NOT CONVERGED'}: {found['stopped_because']}",
+        f"prior {found['prior']}{f' ({why_prior}; --prior says otherwise)' if why_prior else ''}",
+        results.ability_on is not None and Shown(results.ability_on, "Effects on ability", "ability_on.csv"),
+        *population_in_words(found),
+        *results.words,
+        carried and carried_in_words(found["item_error"], found["item_error_share"]),
+        *(
+            f"{words}: {name_first(concerned)}"
+            for words, concerned in irtbench.estimation.doubts.named_items(found).items()
+        ),
+        most_trials > 1
+        and f"up to {most_trials} trials of an item: k right of n, independent given ability; --trials "
+        "takes one response each instead",
+        bool(gone) and f"left out: {name_first(gone)}",
+        bool(idle) and f"left out: {counted(len(idle), 'respondent')} without a response to these items",
+        results.scale is not None and found["converged"] and next_command("score", run.folder / "bank.json", "NEW.csv"),
+    ]
+
+
+def population_in_words(found: dict[str, Any]) -> Words:
+    """Where the respondents are on a scale that is not their own, and where each group is."""
+    if "population_sd" in found:
+        mean, sd = (f"{found[f'population_{name}']:.3f} ({found[f'population_se_{name}']:.3f})" for name in MOMENTS)
+        yield f"ability of these respondents: mean {mean}, standard deviation {sd}"
+    yield "anchor_error" in found and f"standard errors with anchors: {ANCHORS_IN_WORDS[found['anchor_error']]}"
+    for group in found.get("groups", []):
+        yield (
+            f"{group['group']}: {group['n_respondents']} respondents, mean {group['mean']:.3f} "
+            f"({group['se_mean']:.3f}), standard deviation {group['sd']:.3f} ({group['se_sd']:.3f})"
+        )
+
+
+def shape_in_words(found: dict[str, Any]) -> list[str]:
+    """That ability does not look normal, where it does not."""
+    shape = found.get("ability_shape") and irtbench.estimation.doubts.AbilityShape(**found["ability_shape"]).in_words
+    return [shape] if shape else []

@@ -94,24 +94,9 @@ class FormContents:
         )
 
 
-@dataclass(frozen=True)
-class HarnessIds:
-    """The ids of a form's items for evaluation harnesses."""
-
-    ids: Annotated[
-        list[str],
-        typer.Option("--ids", metavar="HARNESS", help="lm-eval, inspect, helm or plain; all that fit; repeat."),
-    ] = field(default_factory=list)
-    task: Annotated[
-        list[str],
-        typer.Option(
-            "--task", metavar="NAME", help="A task that item ids begin with, if it is not up to the last slash."
-        ),
-    ] = field(default_factory=list)
-
-
 @command("form.csv", "form.json", html=True)
 def assemble(
+    *,
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json, or a table items.csv.")],
     wishes: Annotated[
         irtbench.FormWishes,
@@ -122,7 +107,16 @@ def assemble(
     ],
     purpose: Purpose,
     contents: FormContents,
-    harness: HarnessIds,
+    ids: Annotated[
+        list[str],
+        typer.Option("--ids", metavar="HARNESS", help="lm-eval, inspect, helm or plain; all that fit; repeat."),
+    ] = [],  # noqa: B006 - typer copies it
+    task: Annotated[
+        list[str],
+        typer.Option(
+            "--task", metavar="NAME", help="A task that item ids begin with, if it is not up to the last slash."
+        ),
+    ] = [],  # noqa: B006 - typer copies it
     run: Run,
 ) -> Outcome:
     """Choose the items of a short form: exactly one of --length, --se, --reliability says how short.
@@ -138,16 +132,16 @@ def assemble(
         found = irtbench.assemble_forms(given, contents.added_to(wishes, purpose), columns=columns, known=known)
     except irtbench.building.binary_program.TimeOut as error:
         return Outcome(json=None, stopped=f"{error}; expected more --seconds or fewer wishes")
-    ids: dict[str, str] = {}
+    texts: dict[str, str] = {}
     banks: dict[str, Any] = {}
     for number, form in enumerate(found.forms, start=1):
         own = partial(numbered, number=number, n_forms=wishes.forms)
-        texts = irtbench.harness_ids(form, formats=tuple(harness.ids), tasks=tuple(harness.task))  # type: ignore[arg-type]
-        ids |= {own(name): text for name, text in texts.items()}
+        of_form = irtbench.harness_ids(form, formats=tuple(ids), tasks=tuple(task))  # type: ignore[arg-type]
+        texts |= {own(name): text for name, text in of_form.items()}
         banks[own("bank.json")] = partial(irtbench.save_bank, irtbench.form_bank(given, form, seed=run.seed))
-    summary = found.summary() | {"seed": run.seed, "ids": sorted(ids)}
+    summary = found.summary() | {"seed": run.seed, "ids": sorted(texts)}
     return Outcome(
-        json=summary, files={"form.csv": found.table(), "form.json": summary, **banks, **ids},
+        json=summary, files={"form.csv": found.table(), "form.json": summary, **banks, **texts},
         figures=lambda: irtbench.report.form_figures(scales_of(given), found),
         page=lambda: irtbench.report.forms_page(scales_of(given), found), words=forms_in_words(found, run.folder),
     )  # fmt: skip
@@ -228,11 +222,6 @@ def forms_in_words(found: irtbench.building.AssembledForms, folder: Path) -> Wor
     ]
 
 
-PathFile = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="path.csv to write; also .parquet, .json.")
-]
-
-
 @dataclass(frozen=True)
 class WhoIsTested:
     """Known responses, simulated respondents, or whoever is at the prompt."""
@@ -267,7 +256,11 @@ class TestedOn:
     ] = None
 
 
-@command(output=PathFile)
+@command(
+    output=Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="path.csv to write; also .parquet, .json.")
+    ]
+)
 def adapt(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json, or a table items.csv.")],
     who: WhoIsTested,
@@ -295,8 +288,8 @@ def adapt(
             seed=run.seed,
         )  # fmt: skip
     elif who.simulate is not None:
-        drawn = run.rng.normal(size=who.simulate)
-        abilities = drawn if who.theta is None else np.full(who.simulate, who.theta)
+        n, theta = who.simulate, who.theta
+        abilities = run.rng.normal(size=n) if theta is None else np.full(n, theta)
         found = irtbench.simulate_adaptive(own, abilities, settings, columns=columns, seed=run.seed)
     else:
         run.hush()  # no bar next to a prompt
@@ -360,8 +353,10 @@ def ask_here(
         test.record(item, response)
     path, before = test.table(), test.again().theta
     path.insert(0, "respondent_id", "prompt")
-    end = (np.array([test.theta]), np.array([test.standard_error]))
-    return irtbench.scoring.AdaptivePaths(path, ("prompt",), np.array([test.n_items]), *end, (test.stopped,), before)
+    return irtbench.scoring.AdaptivePaths(
+        path, ("prompt",), np.array([test.n_items]), np.array([test.theta]), np.array([test.standard_error]),
+        (test.stopped,), before,
+    )  # fmt: skip
 
 
 def graded_here(given: str, key: str | None, scores: tuple[Any, ...] | None = None) -> Any:

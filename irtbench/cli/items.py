@@ -32,7 +32,7 @@ from irtbench.cli.options import (
 from irtbench.cli.output import Shown, Words, next_command, shortened
 from irtbench.data.response_blocks import MOST_RESPONDENTS, some_respondents
 from irtbench.data.responses import name_first
-from irtbench.data.shown import counted
+from irtbench.data.shown import counted, stacked
 from irtbench.models.theta_posterior import STANDARD_NORMAL
 
 MOST_ROWS, MOST_LETTERS = 31, 60  # of a score table, and of a text, on the screen
@@ -94,10 +94,11 @@ def show(
         raise irtbench.InputError(f"--norm {norm}: scale {without[0]} has no norm sample; expected --norm normal")
     scales = {scale.name: scale for scale in known.scales}
     maps = {name: irtbench.item_map(scale) for name, scale in scales.items()}
-    few = {
-        name: scale for name, scale in scales.items() if scale.items.n_items <= irtbench.scoring.percentiles.MOST_ITEMS
+    sums = {
+        name: irtbench.sum_score_table(scale, norm=norm)
+        for name, scale in scales.items()
+        if scale.items.n_items <= irtbench.scoring.percentiles.MOST_ITEMS
     }
-    sums = {name: irtbench.sum_score_table(scale, norm=norm) for name, scale in few.items()}
     about = {name: scale.population or STANDARD_NORMAL for name, scale in scales.items()}
     precision = {name: irtbench.measurement_precision(scales[name].items, population=about[name]) for name in scales}
     by_item, by_score, by_theta = (
@@ -110,12 +111,11 @@ def show(
     if export is not None:
         columns = {name: irtbench.models.parameter_columns(scale.items, export) for name, scale in scales.items()}
         files[f"items_{export}.csv"] = stacked(columns)
-    card = {} if known.card is None else known.card.stated()
     words = [*bank_in_words(known, maps, sums, most), *disorder_in_words(categories)]
+    card = known.card.stated() if known.card else {}
     return Outcome(
         json={"card": card, "items": by_item, "score_table": by_score}, files=files,
-        words=[*words, what_follows(known, bank, run.output)],
-        figures=lambda: irtbench.report.wright_figures(maps),
+        words=[*words, what_follows(known, bank, run.output)], figures=lambda: irtbench.report.wright_figures(maps),
     )  # fmt: skip
 
 
@@ -134,17 +134,10 @@ def with_texts(bank: irtbench.ItemBank, file: Path | None, columns: dict[str, st
             raise irtbench.InputError("--item-column says something of the items: expected --items ITEMS with it")
         return bank
     details = irtbench.read_items(file, columns=columns)
-    wanted = [item for scale in bank.scales for item in scale.items.item_ids]
-    if missing := sorted(set(wanted) - set(details.scale_items)):
+    if missing := sorted(set(irtbench.bank.bank.item_ids_of(bank)) - set(details.scale_items)):
         raise irtbench.InputError(f"{file}: no row for item {name_first(missing)} of the bank")
     scales = (replace(scale, details=details.select(scale.items.item_ids)) for scale in bank.scales)
     return replace(bank, scales=tuple(scales))
-
-
-def stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The tables of all scales, one under the other, the scale's name last."""
-    named = [table.assign(scale=name) for name, table in tables.items()]
-    return pd.concat(named, ignore_index=True) if named else pd.DataFrame()
 
 
 def bank_in_words(
@@ -179,9 +172,9 @@ def bank_in_words(
         rows = rows.rename(columns={"score": "raw score", "theta": "ability", "se": "standard error"})
         title = (
             f"Ability by the {'points on' if scale.items.categories else 'number of right responses to'} all {n} items"
+            + (f" (one score in {step})" if step > 1 else "")
         )
-        some = f" (one score in {step})" if step > 1 else ""
-        yield Shown(rows[["raw score", "ability", "standard error", "percentile"]], title + some, "score_table.csv")
+        yield Shown(rows[["raw score", "ability", "standard error", "percentile"]], title, "score_table.csv")
 
 
 def disorder_in_words(categories: pd.DataFrame) -> Words:
@@ -338,8 +331,10 @@ def worst_items(table: pd.DataFrame, by: str, title: str, folder: Path) -> Words
     if len(table) <= MOST_ITEMS_SHOWN:
         return [Shown(table, title, file)] if len(table) else []
     worst = table.sort_values(by, kind="stable").head(WORST_SHOWN)
-    shown = Shown(worst, f"{title}: the {WORST_SHOWN} least {by}", file)
-    return [shown, f"all {len(table):,} items are in {folder / file}"]
+    return [
+        Shown(worst, f"{title}: the {WORST_SHOWN} least {by}", file),
+        f"all {len(table):,} items are in {folder / file}",
+    ]
 
 
 def in_words(reliability: dict[str, Any]) -> str:
@@ -403,16 +398,16 @@ def dimensions(
     )  # fmt: skip
     found = result.summary() | {"items_left_out": left_out, "seed": run.seed}
 
-    next_one = None
-    if reading == Reading():
-        several = ["--factors", result.analysis.n_abilities] if result.analysis.n_abilities > 1 else []
-        graded = [] if model == "2pl" else ["--model", model, *([] if levels is None else ["--levels", levels])]
-        next_one = next_command("fit", responses, *graded, *several, "-o", run.folder / "fit")
-    loadings = None if result.rotated is None else result.rotated.table()
+    several = ["--factors", result.analysis.n_abilities] if result.analysis.n_abilities > 1 else []
+    graded = [] if model == "2pl" else ["--model", model, *([] if levels is None else ["--levels", levels])]
+    next_one = next_command("fit", responses, *graded, *several, "-o", run.folder / "fit")
     return Outcome(
-        json=found, words=dimensions_in_words(result, left_out, next_one),
+        json=found, words=dimensions_in_words(result, left_out, next_one if reading == Reading() else None),
         figures=lambda: irtbench.report.scree_figures(result.analysis),
-        files={"eigenvalues.csv": result.analysis.table(), "dimensions.json": found, "loadings.csv": loadings},
+        files={
+            "eigenvalues.csv": result.analysis.table(), "dimensions.json": found,
+            "loadings.csv": None if result.rotated is None else result.rotated.table(),
+        },
     )  # fmt: skip
 
 
@@ -424,19 +419,14 @@ def varied(
     if model == "2pl":
         if levels is not None:
             raise irtbench.InputError("--levels: of grades; expected --model grm or gpcm with them")
-        given = reading.matrix(file)
-        given = given if item_ids is None else given.select_items(item_ids)
-        data, left_out, _ = irtbench.study.fitted_scale.RightOrWrong(settings=irtbench.FitSettings()).estimable(
-            given, file
-        )
+        given, kind = reading.matrix(file), irtbench.study.fitted_scale.RightOrWrong(settings=irtbench.FitSettings())
+        data, left_out, _ = kind.estimable(given if item_ids is None else given.select_items(item_ids), file)
     else:
-        labels = levels_of(levels)
-        scores = reading.scores(file, labels)
+        graded = irtbench.study.fitted_scale.InCategories(model=model, models="grm", levels=levels_of(levels))
+        scores = reading.scores(file, graded.levels)
         if lacking := sorted(set(item_ids or ()) - set(scores.columns)):
             raise irtbench.InputError(f"{file}: no responses to item {name_first(lacking)}")
-        scores = scores if item_ids is None else scores[list(item_ids)]
-        kind = irtbench.study.fitted_scale.InCategories(model=model, models="grm", levels=labels)
-        data, left_out, _ = kind.estimable(scores, file)
+        data, left_out, _ = graded.estimable(scores if item_ids is None else scores[list(item_ids)], file)
     return data, {one["item_id"]: one["reason"] for one in left_out}
 
 

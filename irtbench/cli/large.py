@@ -23,7 +23,7 @@ import typer
 
 import irtbench
 from irtbench.cli.options import AllowAddress, Reading, refuse, say
-from irtbench.cli.result_files import removed_at_the_end
+from irtbench.cli.result_files import held, removed_at_the_end
 from irtbench.data.place import address_of, file_hash, text_hash
 
 MOST_FIELDS = 10_000_000  # of a Parquet table that is read whole: rows times columns
@@ -315,16 +315,15 @@ def given_responses(
 
 
 @contextmanager
-def loading(*modules: str) -> Iterator[None]:
-    """Load modules in a thread while the body runs; they are there, or have failed, at its end.
+def loading(module: str) -> Iterator[None]:
+    """Load a module in a thread while the body runs; it is there, or has failed, at its end.
 
-    A module that cannot be imported is imported again where it is needed, and fails there.
+    One that cannot be imported is imported again where it is needed, and fails there.
     """
 
     def load() -> None:
         with suppress(ImportError):
-            for module in modules:
-                import_module(module)
+            import_module(module)
 
     thread = Thread(target=load)
     thread.start()
@@ -365,14 +364,12 @@ def processes_of_run(asked: Sequence[str]) -> Iterator[None]:
             raise irtbench.InputError(
                 f"{asked[0]}: is run by one process; torchrun goes with {', '.join(KNOWN_TO)} of a large table"
             )
-        before = ranks_of_run.set(ranks)
         try:
-            yield
+            with held(ranks_of_run, ranks):
+                yield
         except BaseException:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it ends already
             raise
-        finally:
-            ranks_of_run.reset(before)
 
 
 def end_quietly(number: int, frame: FrameType | None) -> NoReturn:

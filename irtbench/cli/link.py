@@ -14,7 +14,7 @@ import typer
 
 import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command, options_given
-from irtbench.cli.in_words import ANCHORS_IN_WORDS
+from irtbench.cli.fit import ANCHORS_IN_WORDS
 from irtbench.cli.options import PriorItems, Reading, chosen_scale, item_priors, labels_of, refuse
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.place import file_hash
@@ -179,11 +179,10 @@ class OldScale:
         table = drift.table().assign(released=[item in about["released"] for item in drift.item_ids])
         bank = partial(irtbench.save_bank, irtbench.ItemBank((made,), self.bank.card))
         common = Shown(table.drop(columns=["difficulty_old", "difficulty_new"]), rest="drift.csv")
-        first = [common] if name == "link.json" else []
         return Outcome(
             json={**about, "drift": table}, files={"bank.json": bank, name: about, "drift.csv": table},
             figures=lambda: irtbench.report.drift_figures(table), doubts=fit.get("doubts", []),
-            words=[*first, *words, next_command("score", run.folder / "bank.json", "NEW.csv")],
+            words=[name == "link.json" and common, *words, next_command("score", run.folder / "bank.json", "NEW.csv")],
             unconverged=[] if fit["converged"] else [str(fit["stopped_because"])],
         )  # fmt: skip
 
@@ -208,8 +207,7 @@ def linked(
     people = (0.0, 1.0) if own.population is None else (own.population.mean, own.population.deviation)
     made = irtbench.building.linked_scale(old.scale, own, found)
     made = replace(made, provenance={**made.provenance, **old.ancestry(came)})
-    same_name = set(old.scale.items.item_ids) & set(own.items.item_ids)
-    other_categories = sorted(same_name - set(drift.item_ids))
+    other_categories = sorted((set(old.scale.items.item_ids) & set(own.items.item_ids)) - set(drift.item_ids))
     about: dict[str, Any] = {
         **{str(name): value for name, value in found.table().iloc[0].items()},
         "items": list(found.item_ids),
@@ -222,11 +220,10 @@ def linked(
     }
 
     alone = "standard errors unknown, for those of the items are: items.csv has none, nor a fit that did not converge"
-    of_what = "" if found.joint else WITHOUT
-    known_errors = f"standard errors: slope {found.se_slope:.4f}, intercept {found.se_intercept:.4f}{of_what}"
+    known_errors = f"standard errors: slope {found.se_slope:.4f}, intercept {found.se_intercept:.4f}"
     words: Words = [
         f"theta_old = {found.slope:.4f} theta_new + {found.intercept:.4f}: {method}, {len(kept)} common items",
-        alone if np.isnan(found.se_slope) else known_errors,
+        alone if np.isnan(found.se_slope) else known_errors + ("" if found.joint else WITHOUT),
         len(about["ancestry"]) > 1
         and f"{len(about['ancestry'])} links back to the first scale, whose errors are in these",
         f"the new people on the old scale: mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
@@ -274,21 +271,17 @@ def extended(
     fit = results.found
     made = irtbench.building.extended_scale(old.scale, results.scale)
     items = list(made.items.item_ids[known.n_items :])
-    extension = {"extended": {"items": items, "anchors": anchors, "released": released}}
-    made = replace(made, provenance=extension | old.ancestry(results.scale.provenance))
-    names = ("mean", "sd", "se_mean", "se_sd")
+    extension = {"items": items, "anchors": anchors, "released": released}
+    made = replace(made, provenance={"extended": extension} | old.ancestry(results.scale.provenance))
     about: dict[str, Any] = {
-        **{"items": items, "anchors": anchors, "released": released},
-        **{f"group_{name}": fit[f"population_{name}"] for name in names},
+        **extension,
+        **{f"group_{name}": fit[f"population_{name}"] for name in ("mean", "sd", "se_mean", "se_sd")},
         **{name: fit[name] for name in ("anchor_error", "prior", "converged", "stopped_because")},
     }
 
-    shown = made.items.select(items).table()
+    hidden = ["model", "se_guessing", "se_intercept", "categories"]
     words: Words = [
-        Shown(
-            shown.drop(columns=["model", "se_guessing", "se_intercept", "categories"], errors="ignore"),
-            rest="bank.json",
-        ),
+        Shown(made.items.select(items).table().drop(columns=hidden, errors="ignore"), rest="bank.json"),
         f"{counted(len(items), 'item')} added by {counted(len(anchors), 'anchor')}; these people on the old scale: "
         f"mean {about['group_mean']:.3f}, sd {about['group_sd']:.3f}",
         f"standard errors: {ANCHORS_IN_WORDS[str(fit['anchor_error'])]}",

@@ -33,7 +33,7 @@ from typer.core import TyperGroup
 
 from irtbench.cli.large import processes_of_run
 from irtbench.cli.options import Command, say
-from irtbench.cli.result_files import inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
+from irtbench.cli.result_files import held, inputs_of_command, overwriting, remove_unfinished, removed_at_the_end
 from irtbench.data.input_error import InputError
 from irtbench.data.place import keep_credentials, note_credentials, without_credentials
 
@@ -200,9 +200,8 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def noted(**given: Any) -> Any:
-        may = overwriting.set(given.get("overwrite", False))
         given = {name: keep_credentials(value) if isinstance(value, Path) else value for name, value in given.items()}
-        with ExitStack() as kept:
+        with ExitStack() as kept, held(overwriting, given.get("overwrite", False)):
             paths = []
             for name, value in given.items():
                 if name in OUTPUTS:
@@ -215,15 +214,10 @@ def noting_inputs(command: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 paths += [path for path in (value if isinstance(value, list | tuple) else [value])
                           if isinstance(path, Path)]  # fmt: skip
-            before = inputs_of_command.set(tuple(paths))
             from irtbench.cli.output import one_screen
 
-            try:
-                with one_screen():
-                    return command(**given)
-            finally:
-                inputs_of_command.reset(before)
-                overwriting.reset(may)
+            with held(inputs_of_command, tuple(paths)), one_screen():
+                return command(**given)
 
     return noted
 
@@ -329,21 +323,22 @@ def leave_what_waits(ending: BaseException | None, others: Set[threading.Thread]
 
 def end_with(error: BaseException, asked: str) -> NoReturn:
     """Say in one line why the command ends."""
-    if isinstance(error, UsageError):
-        place = f"irtbench {asked}".rstrip()
-        words: str = error.format_message()  # type: ignore[attr-defined]
-        words = words.replace("Value error, ", "").rstrip(".")
-        fail(f"{words} ({place} --help shows what there is)", 2, place=place)
-    if isinstance(error, typer.Abort | KeyboardInterrupt):
-        fail("stopped by Ctrl-C", BY_CTRL_C)
-    if isinstance(error, InputError):
-        fail(str(error), 2)
-    if isinstance(error, OSError):
-        fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
-    if isinstance(error, MemoryError):
-        fail("not enough memory for input of this size", 2)
-    if isinstance(error, Exception) and (missing := missing_library(error)):
-        fail(missing, 2)
+    match error:
+        case UsageError():
+            place = f"irtbench {asked}".rstrip()
+            words: str = error.format_message()  # type: ignore[attr-defined]
+            words = words.replace("Value error, ", "").rstrip(".")
+            fail(f"{words} ({place} --help shows what there is)", 2, place=place)
+        case typer.Abort() | KeyboardInterrupt():
+            fail("stopped by Ctrl-C", BY_CTRL_C)
+        case InputError():
+            fail(str(error), 2)
+        case OSError():
+            fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+        case MemoryError():
+            fail("not enough memory for input of this size", 2)
+        case Exception() if missing := missing_library(error):
+            fail(missing, 2)
     if not isinstance(error, Exception):
         raise error
     if os.environ.get(SHOW_TRACEBACK):  # the last resort: a person gets a line, a developer the traceback on request

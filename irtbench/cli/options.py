@@ -224,12 +224,10 @@ def levels_of(text: str | None) -> tuple[str, ...]:
 
 def chosen_scale(bank: irtbench.ItemBank, name: str | None, file: Path) -> irtbench.Scale:
     """The scale of this name, or the only one."""
-    from irtbench.data.responses import name_first
-
     found = [scale for scale in bank.scales if name in (None, scale.name)]
     if len(found) != 1:
         wrong = "several scales" if name is None else f"no scale {name}"
-        names = name_first([scale.name for scale in bank.scales])
+        names = irtbench.data.responses.name_first([scale.name for scale in bank.scales])
         raise irtbench.InputError(f"{file}: {wrong}; expected --scale with one of {names}")
     return found[0]
 
@@ -254,20 +252,19 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the words of the line."""
         paths = {name for option in self.params if option.name in self.paths for name in option.opts}
-        for place, word in enumerate(args):
-            before = args[place - 1] if place else ""
+        for before, word in zip(["", *args], args, strict=False):
             name, equals, value = word.partition("=")
             of_option = before if before.startswith("-") else ""
             if (not word and (of_option in paths or not of_option)) or (equals and not value and name in paths):
                 named = of_option or (name if equals else "") or "an argument"
                 raise BadParameter(f"{named}: expected a path but it is empty (a variable that is not set?)")
         alone = {name for option in self.params if option.metavar == MAYBE_FOLDER for name in option.opts}
-        words = []
-        for place, word in enumerate(args):
-            following = args[place + 1] if place + 1 < len(args) else "-"
-            if word in alone and (following.startswith("-") or Path(following).is_file()):
-                word = f"{word}={AMONG_RESULTS}"
-            words.append(word)
+        words = [
+            f"{word}={AMONG_RESULTS}"
+            if word in alone and (following.startswith("-") or Path(following).is_file())
+            else word
+            for word, following in zip(args, [*args[1:], "-"], strict=True)
+        ]
         return super().parse_args(ctx, words)
 
 
@@ -442,8 +439,8 @@ class SystemFile:
 def say_left_out(left_out: Sequence[irtbench.bank.bank.LeftOut]) -> None:
     """Say on standard error, in one line, which items do not count because the bank's study left them out."""
     if left_out:
-        from irtbench.data.responses import name_first
-
-        names = [f"{item.item_id} ({item.reason.replace('_', ' ')})" for item in left_out]
-        what = "item" if len(names) == 1 else "items"
-        say(f"{len(names)} {what} left out, as in the bank's own study: {name_first(names)}")
+        first = irtbench.data.responses.name_first(
+            [f"{item.item_id} ({item.reason.replace('_', ' ')})" for item in left_out]
+        )
+        what = "item" if len(left_out) == 1 else "items"
+        say(f"{len(left_out)} {what} left out, as in the bank's own study: {first}")

@@ -33,6 +33,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 
+from irtbench.cli.result_files import held
 from irtbench.data.harmless_text import escaped, guarded_table, printable
 from irtbench.data.input_error import InputError
 from irtbench.data.place import without_credentials
@@ -64,19 +65,20 @@ def write_table(table: pd.DataFrame, file: Path) -> None:
 
     In CSV a text that a spreadsheet would take for a formula has an apostrophe before it; `read_table` takes it away.
     """
-    as_text = {".md": to_markdown, ".tex": to_latex, ".html": to_html}
-    if file.suffix == ".parquet":
-        table.to_parquet(file, index=False)
-    elif file.suffix == ".json":
-        write_json(table, file)
-    elif file.suffix in as_text:
-        file.write_text(as_text[file.suffix](table), encoding="utf-8")
-    else:
-        # without a time, which would make every gzipped file differ
-        gzipped = {"method": "gzip", "mtime": 0} if file.suffix == ".gz" else None
-        table = guarded_table(table)
-        if gzipped is not None or len(table) < MANY_ROWS or not write_many_rows(table, file):
-            table.to_csv(file, index=False, lineterminator="\n", compression=gzipped)
+    match file.suffix:
+        case ".parquet":
+            table.to_parquet(file, index=False)
+        case ".json":
+            write_json(table, file)
+        case ".md" | ".tex" | ".html" as ending:
+            as_text = {".md": to_markdown, ".tex": to_latex, ".html": to_html}[ending]
+            file.write_text(as_text(table), encoding="utf-8")
+        case ending:
+            # without a time, which would make every gzipped file differ
+            gzipped = {"method": "gzip", "mtime": 0} if ending == ".gz" else None
+            table = guarded_table(table)
+            if gzipped is not None or len(table) < MANY_ROWS or not write_many_rows(table, file):
+                table.to_csv(file, index=False, lineterminator="\n", compression=gzipped)
 
 
 def write_many_rows(table: pd.DataFrame, file: Path) -> bool:
@@ -151,17 +153,18 @@ def to_json(value: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Turn NumPy and pandas values into those that JSON knows."""
-    if isinstance(value, pd.DataFrame):
-        value = value.to_dict(orient="records")
-    elif isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
-        return None
-    return str(value) if isinstance(value, Path) else value
+    match value:
+        case pd.DataFrame():
+            return plain(value.to_dict(orient="records"))
+        case np.ndarray() | np.generic():
+            return plain(value.tolist())
+        case dict():
+            return {str(key): plain(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [plain(entry) for entry in value]
+        case Path():
+            return str(value)
+    return None if value is pd.NA or (isinstance(value, float) and not math.isfinite(value)) else value
 
 
 @dataclass(frozen=True)
@@ -330,6 +333,23 @@ def readable(value: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else printable(str(value))
 
 
+def interval_texts(table: pd.DataFrame, middle: str, lower: str, upper: str, digits: str) -> list[str]:
+    """``1.42 [0.88, 2.01]`` for each row; nothing where the value is not known, nor where its interval is not."""
+    of_ends = digits.removeprefix("+")
+    return [
+        "" if pd.isna(m) else f"{m:{digits}}" + ("" if pd.isna(low) else f" [{low:{of_ends}}, {high:{of_ends}}]")
+        for m, low, high in zip(table[middle], table[lower], table[upper], strict=True)
+    ]
+
+
+def carried_in_words(how: str, share: float, scale: str = "") -> str:
+    """How the items' error is carried, and what it adds."""
+    return (
+        f"few people answered the items{f' of {scale}' if scale else ''}: the error of their parameters adds "
+        f"{100 * share:.1f}% to the variance of ability, and is in its intervals (item error {how})"
+    )
+
+
 LEAST_HEIGHT = 10  # lines that a screen is taken to have at least
 FEWEST_ROWS = 2  # of a table
 PIPED_WIDTH = 160  # columns where there is no terminal
@@ -349,13 +369,13 @@ def one_screen() -> Iterator[None]:
         yield
         return
     parts: list[str | Shown] = []
-    before = _page.set(parts)
     try:
-        yield
+        with held(_page, parts):
+            yield
     finally:
-        _page.reset(before)
         size = shutil.get_terminal_size()
-        for line in screenful(parts, size.columns, size.lines, bold=can_be_bold()):
+        bold = not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+        for line in screenful(parts, size.columns, size.lines, bold=bold):
             print(line)
 
 
@@ -399,11 +419,6 @@ def screenful(parts: Sequence[str | Shown], width: int, height: int, *, bold: bo
         return page(most)
     fitting = bisect_right(range(most), room, lo=FEWEST_ROWS, key=height_of) - 1
     return page(fitting) if fitting >= FEWEST_ROWS else _without_middle(page(FEWEST_ROWS), width, room)
-
-
-def can_be_bold() -> bool:
-    """Whether escape sequences may go to the terminal."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
 
 
 def _heights(lines: Sequence[str], width: int) -> list[int]:

@@ -19,9 +19,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
+from typing import TypeVar
 
 from irtbench.data.input_error import InputError
 from irtbench.data.place import lock_on
+
+Value = TypeVar("Value")
 
 #: Files and folders that the command at hand was given to read.
 inputs_of_command: ContextVar[tuple[Path, ...]] = ContextVar("inputs_of_command", default=())
@@ -40,6 +43,16 @@ _unfinished: dict[Path, Path | None] = {}
 
 OBSOLETE = ".obsolete"  # names of the last run's results that this run has none of, in a folder that is ready
 AT_WORKING_FOLDER, EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+
+
+@contextmanager
+def held(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+    """Let a variable have this value while the block runs."""
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)
 
 
 @contextmanager

@@ -8,22 +8,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pandas as pd
 import typer
 
 import irtbench.report
 from irtbench.cli.declared import Fields, Outcome, Run, command
-from irtbench.cli.in_words import (
-    interval_texts,
-    item_error_in_words,
-    link_in_words,
-    scale_in_words,
-    weights_in_words,
-    whole_in_words,
-)
 from irtbench.cli.large import choice_of, first_parquet, large_table, ranks_of_run
 from irtbench.cli.options import AllowAddress, Content, Reading, SystemFile, mapped, named, refuse, say_left_out
-from irtbench.cli.output import Shown, Words, next_command, top_and_bottom, write_table
+from irtbench.cli.output import (
+    Shown,
+    Words,
+    carried_in_words,
+    interval_texts,
+    next_command,
+    top_and_bottom,
+    write_table,
+)
 from irtbench.cli.result_files import output_folder, unfinished_folder
 from irtbench.data.harmless_text import unguarded
 from irtbench.data.place import address_of
@@ -50,12 +51,6 @@ REMARKS = {
     "unlikely_pattern": "no percentile: answers unlike those of people of this ability",
     "little_information": "no percentile: these items say too little",
 }
-
-
-ScoreFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="scores.csv; also .parquet, .json, .md, .tex, .html."),
-]
 
 
 @dataclass(frozen=True)
@@ -144,8 +139,7 @@ class Added:
         """Where the explanation is written until the command ends."""
         if self.explanation is None:
             return None
-        files = ("surprises.csv", "difficulty.csv")
-        return run.ending.enter_context(output_folder(self.explanation, files=files))
+        return run.ending.enter_context(output_folder(self.explanation, files=("surprises.csv", "difficulty.csv")))
 
 
 def weighted_to(bank: irtbench.ItemBank, margins: Path, norm: str | None) -> irtbench.ItemBank:
@@ -165,7 +159,14 @@ def weighted_to(bank: irtbench.ItemBank, margins: Path, norm: str | None) -> irt
     return irtbench.ItemBank(tuple(scales))
 
 
-@command(output=ScoreFile, html=True, trials="count")
+@command(
+    output=Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="scores.csv; also .parquet, .json, .md, .tex, .html."),
+    ],
+    html=True,
+    trials="count",
+)
 def score(
     *,
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
@@ -198,16 +199,14 @@ def score(
     matrix, left_out = file.read(known, responses, reading, content=file.content)
     run.progress(f"scoring {matrix.n_respondents} respondents")
     scores = score_responses(known, matrix, settings, unknown_items="ignore")
-    if added.plausible:
-        scores = with_plausible_values(scores, known, matrix, settings, added.plausible)
+    scores = with_plausible_values(scores, known, matrix, settings, added.plausible) if added.plausible else scores
     groups = percentiles_by_group(known, matrix, added.norm_groups, settings, unknown_items="ignore")
     scores, explained = with_groups(scores, groups), None
-    rows = [row | {"items_left_out": left_out_of(left_out, str(row["scale"]), known)}
-            for row in scores.to_dict(orient="records")]  # fmt: skip
-    found: Any = rows
+    found: Any = [row | {"items_left_out": left_out_of(left_out, str(row["scale"]), known)}
+                  for row in scores.to_dict(orient="records")]  # fmt: skip
     if explain_in is not None:
         explained = irtbench.scoring.explain_all(known, matrix, unknown_items="ignore")
-        found = {"scores": rows, "surprises": explained.surprises(), "difficulty": explained.difficulty}
+        found = {"scores": found, "surprises": explained.surprises(), "difficulty": explained.difficulty}
         for name in ("surprises", "difficulty"):
             write_table(found[name], explain_in / f"{name}.csv")
 
@@ -216,8 +215,12 @@ def score(
         if matrix.n_respondents <= MOST_PREDICTED and not in_categories(known):
             yield from whole_in_words(known, matrix, settings.level)
         yield groups_shown(groups, scores)
-        if people.margins is not None:
-            yield from (weights_in_words(scale, people.margins) for scale in known.scales)
+        yield from (
+            f"{scale.name}: {scale.norms.n} people of the norm sample weighted to {people.margins.name}, who are worth "
+            f"{scale.norms.effective_n:.0f} of equal weight"
+            for scale in known.scales
+            if people.margins is not None and scale.norms is not None
+        )
         if explained is not None and added.explanation is not None:
             yield from explanation_in_words(explained, scores, added.explanation)
         if run.output is not None and reading == Reading(trials=reading.trials) and not file.answers_map:
@@ -257,14 +260,13 @@ def score_by_parts(
     InputError
         As `score_file`; or if another run writes the same file with several processes.
     """
-    assert run.output is not None
     assert run.place is not None
     place, ranks = run.place, ranks_of_run.get()
     left_out: list[irtbench.bank.bank.LeftOut] = []
     layout: Any = reading.format if reading.format in ("long", "wide") else "auto"
     follows = ranks is not None and not ranks.is_first
     explain_in = added.folder(run)
-    first = nullcontext(Path(ranks.text_from_first(""))) if ranks and follows else unfinished_folder(run.output)
+    first = nullcontext(Path(ranks.text_from_first(""))) if ranks and follows else unfinished_folder(run.folder)
     with first as unfinished:
         if ranks is not None and not follows:
             if unfinished is None:
@@ -293,8 +295,7 @@ def written(file: Path) -> pd.DataFrame:
     """Scores as they were written part by part."""
     if file.suffix == ".parquet":
         return pd.read_parquet(file)
-    names = dict.fromkeys(["respondent_id", "scale"], "str")
-    table = pd.read_csv(file, dtype=names, keep_default_na=False, na_values=[""])
+    table = pd.read_csv(file, dtype={"respondent_id": "str", "scale": "str"}, keep_default_na=False, na_values=[""])
     return table.assign(
         respondent_id=table["respondent_id"].map(unguarded),
         **{name: table[name].fillna("").astype("str") for name in ("flags", "percentile_flags")},
@@ -370,8 +371,7 @@ def what_follows(known: irtbench.ItemBank, n_respondents: int, bank: Path, respo
         return None
     if n_respondents == 1:
         return next_command("score", bank, responses, "--explain", folder / "explained")
-    exact = any(scale.items.covariance is None for scale in known.scales)
-    without = ["--item-error", "none"] if exact else []
+    without = ["--item-error", "none"] if any(scale.items.covariance is None for scale in known.scales) else []
     return next_command("compare", responses, "--bank", bank, *without, "-o", folder / "comparison")
 
 
@@ -380,10 +380,6 @@ def scores_in_words(bank: irtbench.ItemBank, scores: pd.DataFrame, settings: Sco
     shown, people = as_given(top_and_bottom(scores)), bank.respondents or "crowd"
     places = interval_texts(shown, "percentile", "percentile_lower", "percentile_upper", ".0f")
     asked = "n_trials" if "n_trials" in shown else "n_items"
-    remarks = [
-        ", ".join(REMARKS[flag] for flag in dict.fromkeys(f"{flags};{more}".split(";")) if flag)
-        for flags, more in zip(shown["flags"], shown["percentile_flags"], strict=True)
-    ]
     view = {
         "who": shown["respondent_id"],
         "scale": shown["scale"],
@@ -392,7 +388,10 @@ def scores_in_words(bank: irtbench.ItemBank, scores: pd.DataFrame, settings: Sco
         ],
         "ability": interval_texts(shown, "theta", "theta_lower", "theta_upper", ".2f"),
         f"better than ... of the {people}": [text.replace(" ", "% ", 1) for text in places],
-        "remarks": remarks,
+        "remarks": [
+            ", ".join(REMARKS[flag] for flag in dict.fromkeys(f"{flags};{more}".split(";")) if flag)
+            for flags, more in zip(shown["flags"], shown["percentile_flags"], strict=True)
+        ],
     }
     yield Shown(pd.DataFrame(view), rest=file, of=len(scores))
     for row, place in zip(shown.to_dict("records"), places, strict=True) if len(scores) <= len(bank.scales) else ():
@@ -402,12 +401,14 @@ def scores_in_words(bank: irtbench.ItemBank, scores: pd.DataFrame, settings: Sco
         yield bool(row["n_items"] and where) and f"{row['respondent_id']} on {row['scale']}: {where}"
     yield from map(link_in_words, bank.scales)
     yield from (item_error_in_words(scale, settings) for scale in bank.scales)
-    if settings.norm == "normal" and any(scale.norms and scale.norms.weights is not None for scale in bank.scales):
-        yield "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
-    estimated = any(scale.population is not None for scale in bank.scales)
+    yield (
+        settings.norm == "normal"
+        and any(scale.norms and scale.norms.weights is not None for scale in bank.scales)
+        and "the norm sample has weights, which a normal population has not: --norm smoothed takes them"
+    )
     crowd = {
         "normal": f"the population that was estimated from the {people} of the study"
-        if estimated
+        if any(scale.population is not None for scale in bank.scales)
         else f"a normal population, as fitted to the {people} of the study",
         "empirical": "those of the norm sample",
         "smoothed": "the population that the norm sample represents",
@@ -432,8 +433,9 @@ def explanation_in_words(explained: irtbench.scoring.Explanation, scores: pd.Dat
         "% right": [f"{100 * share:.0f}" for share in levels["observed"]],
         "% right of people of this ability": interval_texts(100 * levels[[*names]], *names, ".0f"),
     }
-    file = folder.absolute() / "difficulty.csv"
-    yield Shown(pd.DataFrame(view), "Accuracy by difficulty", file, len(explained.difficulty))
+    yield Shown(
+        pd.DataFrame(view), "Accuracy by difficulty", folder.absolute() / "difficulty.csv", len(explained.difficulty)
+    )
     surprises = explained.surprises()
     for who, scale in scores[["respondent_id", "scale"]].head(MOST_EXPLAINED).to_numpy().tolist():
         own = surprises[(surprises["respondent_id"] == who) & (surprises["scale"] == scale)]
@@ -456,3 +458,58 @@ def groups_shown(groups: pd.DataFrame, scores: pd.DataFrame) -> Shown | None:
         "better than": [place.replace(" ", "% ", 1) for place in places],
     }
     return None if found.empty else Shown(pd.DataFrame(view), title="Within groups of the norm sample", of=len(found))
+
+
+ROUNDING = 0.01  # of mean and standard deviation of a density on nodes
+
+
+def link_in_words(scale: irtbench.Scale) -> str | None:
+    """What a link adds to the errors of scores on this scale; None where it was not linked."""
+    if scale.line is None:
+        if "link" not in scale.provenance:
+            return None
+        return f"{scale.name} was linked by items of unknown covariance: the link's error is not in these intervals"
+    at = np.sqrt(scale.line.variance(np.array([scale.line.intercept])))[0]
+    links = "a link" if scale.line.generation == 1 else f"{scale.line.generation} links"
+    return (
+        f"{scale.name} lies on its base scale by {links}, whose error is in these intervals: standard error {at:.3f} "
+        f"at ability {scale.line.intercept:.2f}"
+    )
+
+
+def item_error_in_words(scale: irtbench.Scale, settings: irtbench.ScoringSettings) -> str | None:
+    """That the items' own error is in the scores unasked, since few respondents answered them; None where not."""
+    how = irtbench.scoring.scores.item_error_on(scale, settings)
+    if settings.item_error != "auto" or how == "none":
+        return None
+    return carried_in_words(how, irtbench.scoring.item_error_share(scale.items, scale.population), scale.name)
+
+
+def scale_in_words(bank: irtbench.ItemBank) -> str:
+    """Where the crowd is on the scale of ability; a Rasch model's and an anchored one's is not the crowd's own."""
+    places = [
+        f"{density.mean:z.2f} and {density.deviation:.2f} on {scale.name}"
+        for scale in bank.scales
+        if (density := scale.population) is not None
+        and (abs(density.mean) > ROUNDING or abs(density.deviation - 1) > ROUNDING)
+    ]
+    if not places:
+        return f"0 is the mean of the {bank.respondents or 'crowd'} and 1 the standard deviation"
+    return f"mean and standard deviation of the {bank.respondents or 'crowd'} are {name_first(places)}"
+
+
+def whole_in_words(bank: irtbench.ItemBank, responses: irtbench.ResponseMatrix, level: float) -> list[str]:
+    """What accuracy on all items of the bank is expected of those who answered a part of them, a line each."""
+    ids = [item for scale in bank.scales for item in scale.items.item_ids]
+    if any(scale.items.upper_asymptote is not None for scale in bank.scales) or not set(responses.item_ids) & set(ids):
+        return []
+    found = irtbench.predict_accuracy(
+        bank.scales, responses.select_items([item for item in responses.item_ids if item in set(ids)]), level=level
+    )
+    shares = zip(found.respondent_ids, found.n_seen, found.accuracy, found.lower, found.upper, strict=True)
+    return [
+        f"{who}: {100 * middle:.1f}% right of all {found.n_items} items of the bank is expected "
+        f"[{100 * low:.1f}, {100 * high:.1f}] (irtbench predict)"
+        for who, n_seen, middle, low, high in shares
+        if irtbench.scoring.percentiles.FEW_ITEMS <= n_seen < found.n_items
+    ]

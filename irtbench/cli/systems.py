@@ -13,9 +13,8 @@ import typer
 
 import irtbench.report
 from irtbench.cli.declared import Outcome, Run, command
-from irtbench.cli.in_words import interval_texts
 from irtbench.cli.options import Level, Reading, SystemFile, levels_of, say
-from irtbench.cli.output import Shown, Words, top_and_bottom
+from irtbench.cli.output import Shown, Words, interval_texts, top_and_bottom
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
 
@@ -93,8 +92,7 @@ def without_bank(
     responses: Path, levels: str | None, reading: Reading
 ) -> irtbench.ResponseMatrix | irtbench.study.systems.SharesOfPoints:
     """Right and wrong, or with levels shares of the points."""
-    if levels is not None:
-        named = levels_of(levels)
+    if named := levels_of(levels):
         return irtbench.study.systems.SharesOfPoints.of(
             reading.scores(responses, irtbench.study.systems.scores_named(named)), named, responses
         )
@@ -113,9 +111,8 @@ def by_accuracy(
     tested = irtbench.compare_systems(
         given.shares, given.respondent_ids, level=how.level, adjustment=how.adjustment, rng=run.rng
     )
-    names = {f"mean_{one}": f"accuracy_{one}" for one in ("first", "second")}
-    names |= {one: f"accuracy_{one}" for one in ("difference", "lower", "upper", "p", "p_adjusted", "p_greater")}
-    table = tested.table().rename(columns=names)
+    names = {one: f"accuracy_{one}" for one in ("difference", "lower", "upper", "p", "p_adjusted", "p_greater")}
+    table = tested.table().rename(columns={"mean_first": "accuracy_first", "mean_second": "accuracy_second", **names})
     table.insert(0, "scale", scale)
     return table
 
@@ -126,10 +123,10 @@ def on_scale(
     """Pairs of systems on a scale, and their ranking."""
     own = irtbench.scoring.scores.own_responses(scale.items.item_ids, graded)
     rows = by_accuracy(scale.name, own, how, run)
-    n_item_draws = irtbench.scoring.ability_comparison.N_ITEM_DRAWS if how.item_error == "draw" else 0
     found = irtbench.compare_abilities(
-        scale, own, rng=run.rng, norm=how.norm, n_item_draws=n_item_draws, level=how.level
-    )
+        scale, own, rng=run.rng, norm=how.norm, level=how.level,
+        n_item_draws=irtbench.scoring.ability_comparison.N_ITEM_DRAWS if how.item_error == "draw" else 0,
+    )  # fmt: skip
     abilities = found.pairs()
     abilities.insert(
         6, "theta_p_adjusted", irtbench.data.multiple_testing.adjust(abilities["theta_p"].to_numpy(), how.adjustment)
@@ -160,8 +157,11 @@ def pairs_in_words(comparison: pd.DataFrame, file: Path) -> Words:
         view["ability"] = interval_texts(comparison, *of_difference("theta"), "+.2f")
         view["p"] = [f"{p:.4f}" for p in comparison["theta_p_adjusted"]]
         view["percentile"] = interval_texts(comparison, *of_difference("percentile"), "+.0f")
-    some = f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}"
-    return [Shown(view, title, file.name), len(view) < n_pairs and some]
+    return [
+        Shown(view, title, file.name),
+        len(view) < n_pairs
+        and f"{len(view)} of {n_pairs:,} pairs, the top and the bottom of each scale; all are in {file}",
+    ]
 
 
 def neighbours(comparison: pd.DataFrame) -> pd.DataFrame:
@@ -169,10 +169,8 @@ def neighbours(comparison: pd.DataFrame) -> pd.DataFrame:
     sides = [
         comparison[[side, f"accuracy_{side}"]].set_axis(["system", "accuracy"], axis=1) for side in ("first", "second")
     ]
-    accuracy = (
-        pd.concat(sides).groupby("system", sort=False)["accuracy"].mean().sort_values(ascending=False, kind="stable")
-    )
-    place = {system: k for k, system in enumerate(accuracy.index)}
+    accuracy = pd.concat(sides).groupby("system", sort=False)["accuracy"].mean()
+    place = {system: k for k, system in enumerate(accuracy.sort_values(ascending=False, kind="stable").index)}
     first, second = comparison["first"].map(place), comparison["second"].map(place)
     table = comparison.assign(place=np.minimum(first, second))[(first - second).abs() == 1]
     return table.sort_values("place", kind="stable").drop(columns="place")
@@ -203,8 +201,11 @@ def ranking_in_words(ranking: pd.DataFrame, file: Path) -> Words:
             ],
         }
     )  # fmt: skip
-    some = f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}"
-    return [Shown(view, "Ranking", file.name), len(view) < n_systems and some]
+    return [
+        Shown(view, "Ranking", file.name),
+        len(view) < n_systems
+        and f"{len(view)} of {n_systems:,} rows, the top and the bottom of each scale; all are in {file}",
+    ]
 
 
 def of_difference(what: str) -> tuple[str, str, str]:
@@ -212,13 +213,13 @@ def of_difference(what: str) -> tuple[str, str, str]:
     return f"{what}_difference", f"{what}_lower", f"{what}_upper"
 
 
-PredictionFile = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
-]
-
-
-@command(output=PredictionFile, trials="count")
+@command(
+    output=Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="prediction.csv; also .parquet, .json, .md, .tex, .html."),
+    ],
+    trials="count",
+)
 def predict(
     bank: Annotated[Path, typer.Argument(metavar="BANK", help="An item bank, bank.json.")],
     responses: Annotated[
@@ -255,12 +256,11 @@ def predict(
     place = list(found.columns).index("beyond_known") + 1
     found.insert(place, "method", "model" if correction is None else "corrected")
     say_beyond(found)
-    rows = found.to_dict(orient="records")
-    n_systems = None if correction is None else correction.n_systems
+    more = {"items_left_out": [vars(item) for item in left_out]}
     return Outcome(
-        json=[row | {"items_left_out": [vars(item) for item in left_out]} for row in rows], files=found,
+        json=[row | more for row in found.to_dict(orient="records")], files=found,
         figures=lambda: irtbench.report.prediction_figures(found, level=level),
-        words=prediction_in_words(found, level, n_systems),
+        words=prediction_in_words(found, level, None if correction is None else correction.n_systems),
     )  # fmt: skip
 
 
@@ -280,9 +280,8 @@ def say_beyond(found: pd.DataFrame) -> None:
 def answered_members(bank: irtbench.ItemBank, graded: irtbench.ResponseMatrix) -> irtbench.ResponseMatrix:
     """Responses to those items of the bank that somebody answered."""
     members = {item for scale in bank.scales for item in scale.items.item_ids}
-    answered = graded.n_by_item > 0
     return graded.select_items(
-        [item for item, some in zip(graded.item_ids, answered, strict=True) if some and item in members]
+        [item for item, n in zip(graded.item_ids, graded.n_by_item, strict=True) if n > 0 and item in members]
     )
 
 

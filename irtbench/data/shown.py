@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
@@ -158,6 +158,12 @@ def html_table(table: pd.DataFrame) -> str:
         index=False, border=0, na_rep="", float_format=lambda number: f"{number:.3f}"
     )
     return text if shown.shape == table.shape else f"{text}<p>{table.shape[0]} rows x {table.shape[1]} columns</p>"
+
+
+def stacked(tables: Mapping[str, pd.DataFrame], empty: Sequence[str] = (), *, by: str = "scale") -> pd.DataFrame:
+    """Tables one below the other, the name of each in a last column; without any an empty table of these columns."""
+    named = [table.assign(**{by: name}) for name, table in tables.items()]
+    return pd.concat(named, ignore_index=True) if named else pd.DataFrame(columns=[*empty])
 
 
 WORTH_SAYING = 10.0  # seconds

@@ -31,7 +31,7 @@ from irtbench.report.drawing import (
     SKY,
     Series,
     curve_plot,
-    found_or_not,
+    found_plot,
     height_of,
     histogram,
     in_panels,
@@ -63,8 +63,10 @@ MEASURES = {
 def draw_fit(ax: Axes, curve: EmpiricalCurve) -> Axes:
     """The estimated curve of an item (solid) against the smoothed actual one (dotted) with its band: Figure 2."""
     dotted = {"color": ORANGE, "linestyle": ":", "linewidth": 2.2}
-    actual = Series("actual, with band", curve.theta, curve.proportion, curve.lower, curve.upper, dotted)
-    lines = [Series("estimated", curve.theta, curve.expected), actual]
+    lines = [
+        Series("estimated", curve.theta, curve.expected),
+        Series("actual, with band", curve.theta, curve.proportion, curve.lower, curve.upper, dotted),
+    ]
     return curve_plot(ax, lines, x=ABILITY_LABEL, y="probability correct", **PROBABILITIES)
 
 
@@ -113,9 +115,8 @@ def draw_bias(ax: Axes, table: pd.DataFrame, *, alpha: float) -> Axes:
         raise InputError("no item could be compared between the groups, so that there is nothing to draw")
     shown = table[table["p"].notna()].sort_values("p", kind="stable").head(MOST_ROWS)
     every = Series("", shown[measure], None, shown.get(f"{measure}_lower"), shown.get(f"{measure}_upper"))
-    words = f"adjusted p < {alpha:g}", f"adjusted p ≥ {alpha:g}"
-    parts = found_or_not(every, shown["p_adjusted"] < alpha, words)
-    interval_plot(ax, list(shown["item_id"]), parts, label=MEASURES[measure], reference=0.0)
+    words, names = (f"adjusted p < {alpha:g}", f"adjusted p ≥ {alpha:g}"), list(shown["item_id"])
+    found_plot(ax, names, every, shown["p_adjusted"] < alpha, words, label=MEASURES[measure])
     for bound in (-1.5, -1.0, 1.0, 1.5) if measure == "delta" else ():
         ax.axvline(bound, color=GREY, linestyle=":", linewidth=0.8)
     ax.margins(x=0.05)
@@ -126,24 +127,28 @@ def draw_wrong_keys(ax: Axes, ranked: pd.DataFrame) -> Axes:
     """How probably each key is wrong, of the most suspicious items."""
     shown = ranked.head(MOST_ROWS)
     wrong, words = shown["p_wrong_key"], ("more likely wrong than right", "more likely right")
-    parts = found_or_not(Series("", wrong), wrong > 0.5, words)
-    label = "probability that the key is wrong"
-    return interval_plot(ax, list(shown["item_id"]), parts, label=label, reference=0.0, xlim=(-0.02, 1.02))
+    return found_plot(
+        ax, list(shown["item_id"]), Series("", wrong), wrong > 0.5, words, label="probability that the key is wrong",
+        xlim=(-0.02, 1.02),
+    )  # fmt: skip
 
 
 def draw_predictions(ax: Axes, found: irtbench.analysis.ExplainedDifficulty) -> Axes:
     """Each item's difficulty against its prediction from a fit without it, with the interval of the prediction."""
     x, b, se = found.predicted, found.difficulty, found.se_difficulty
     ax.vlines(x, found.predicted_lower, found.predicted_upper, color=SKY, linewidth=2, alpha=0.4)
-    dots = Series("", x, b, b - se, b + se)
-    x_label, y_label = "difficulty predicted from the features", "difficulty b as estimated"
-    return scatter_plot(ax, [dots], x=x_label, y=y_label, diagonal=True)
+    return scatter_plot(
+        ax, [Series("", x, b, b - se, b + se)], x="difficulty predicted from the features",
+        y="difficulty b as estimated", diagonal=True,
+    )  # fmt: skip
 
 
 def draw_effects(ax: Axes, table: pd.DataFrame) -> Axes:
     """The effect of each feature on difficulty, with its interval."""
-    effects = Series("", table["effect"], None, table["lower"], table["upper"])
-    return interval_plot(ax, list(table["term"]), [effects], label="effect on difficulty b", reference=0.0)
+    return interval_plot(
+        ax, list(table["term"]), [Series("", table["effect"], None, table["lower"], table["upper"])],
+        label="effect on difficulty b", reference=0.0,
+    )  # fmt: skip
 
 
 def draw_horizons(ax: Axes, found: irtbench.analysis.TimeHorizon) -> Axes:
@@ -157,9 +162,11 @@ def draw_horizons(ax: Axes, found: irtbench.analysis.TimeHorizon) -> Axes:
         Series(f"{share:.0%}", every[1, :, k], None, every[0, :, k], every[2, :, k])
         for k, share in enumerate(found.shares)
     ]
-    names = [found.respondent_ids[place] for place in order]
     ax.axvspan(found.shortest, found.longest, color=GREY, alpha=0.12, linewidth=0)
-    return interval_plot(ax, names, sets, label=f"length of tasks solved so often ({found.unit})", xscale="log")
+    return interval_plot(
+        ax, [found.respondent_ids[place] for place in order], sets,
+        label=f"length of tasks solved so often ({found.unit})", xscale="log",
+    )  # fmt: skip
 
 
 def draw_options(ax: Axes, options: pd.DataFrame) -> Axes:
@@ -180,9 +187,10 @@ def draw_options(ax: Axes, options: pd.DataFrame) -> Axes:
             look |= {"color": BLUE, "linestyle": "-", "linewidth": 2.4, "markerfacecolor": BLUE}
         name = f"{shortened(row['option'], most=18)}{' (key)' if row['is_key'] else ''}"
         lines.append(Series(name, range(3), [row[f"share_{third}"] for third in ("low", "middle", "high")], look=look))
-    ends = {"ylim": (-0.02, 1.02), "xlim": (-0.1, 2.1)}
-    ticks = {"xticks": range(3), "xticklabels": ["lower", "middle", "upper"]}
-    return curve_plot(ax, lines, x="third by score", y="share choosing it", **ticks, **ends)
+    return curve_plot(
+        ax, lines, x="third by score", y="share choosing it", ylim=(-0.02, 1.02), xlim=(-0.1, 2.1), xticks=range(3),
+        xticklabels=["lower", "middle", "upper"],
+    )  # fmt: skip
 
 
 def draw_scree(ax: Axes, analysis: irtbench.analysis.ParallelAnalysis, *, most: int = 15) -> Axes:
@@ -259,23 +267,29 @@ def diagnosis_figures(
     blocks: list[Block] = []
     if not item_fit.empty and data.trials is None:
         worst = item_fit[item_fit["p"].notna()].sort_values("p", kind="stable").head(MOST_CURVES)
-        panels = [
-            on_axes(
-                "item_fit",
-                partial(draw_fit, curve=empirical_curve(data, items, row["item_id"], theta)),
-                heading=f"{row['item_id']}: p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}",
-                description=f"Estimated and actual curve of item {row['item_id']}.",
-            )
-            for row in worst.to_dict("records")
-        ]
-        blocks += figure(panels, words("item_fit"))
+        blocks += figure(
+            [
+                on_axes(
+                    "item_fit",
+                    partial(draw_fit, curve=empirical_curve(data, items, row["item_id"], theta)),
+                    heading=f"{row['item_id']}: p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}",
+                    description=f"Estimated and actual curve of item {row['item_id']}.",
+                )
+                for row in worst.to_dict("records")
+            ],
+            words("item_fit"),
+        )
     if not pairs.empty and len(set(pairs["item_1"]) | set(pairs["item_2"])) <= MOST_PAIRED:
-        description = f"Residual correlations of {plural(len(pairs), 'pair')} of items."
-        blocks += one_panel("local_dependence", partial(draw_dependence, pairs=pairs), description, height=4.6)
+        blocks += one_panel(
+            "local_dependence", partial(draw_dependence, pairs=pairs),
+            f"Residual correlations of {plural(len(pairs), 'pair')} of items.", height=4.6,
+        )  # fmt: skip
     if lz_star is not None:
         blocks += one_panel("person_fit", partial(draw_person_fit, lz_star=lz_star), "Histogram of lz*.")
-    whole, description = partial(draw_precision, found=precision), "Test information along ability."
-    return blocks + one_panel("test_information", whole, description, caption="precision_of_scale")
+    return blocks + one_panel(
+        "test_information", partial(draw_precision, found=precision), "Test information along ability.",
+        caption="precision_of_scale",
+    )  # fmt: skip
 
 
 def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
@@ -288,13 +302,13 @@ def key_figures(ranked: pd.DataFrame, options: pd.DataFrame) -> list[Block]:
     """
     wrong = int((ranked["p_wrong_key"] > 0.5).sum())
     by_item = {str(item): rows for item, rows in options.groupby("item_id", sort=False)}
-    worst = [item for item in ranked["item_id"].head(MOST_CURVES) if item in by_item]
     panels = [
         on_axes(
             "options", partial(draw_options, options=by_item[item]), heading=shortened(item),
             description=f"Who chose which option of {item}, by thirds of the score.",
         )
-        for item in worst
+        for item in ranked["item_id"].head(MOST_CURVES)
+        if item in by_item
     ]  # fmt: skip
     return one_panel(
         "wrong_keys", partial(draw_wrong_keys, ranked=ranked),
@@ -351,16 +365,18 @@ def effect_figures(
     if not apart:
         description = f"Curves of {plural(len(draws), 'item')} in each group."
         curves = [in_panels("item_curves", draws, columns=COLUMNS, width=4.2, height=3.2, description=description)]
-    whole = partial(draw_expected_scores, found=test)
     return figure(curves, words("item_curves")) + one_panel(
-        "test_curves", whole, "Expected score along ability in each group."
+        "test_curves", partial(draw_expected_scores, found=test), "Expected score along ability in each group."
     )
 
 
 def scree_figures(analysis: irtbench.analysis.ParallelAnalysis) -> list[Block]:
     """Of dimensions: the scree plot."""
-    description = f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance."
-    return one_panel("scree", partial(draw_scree, analysis=analysis), description, kind=analysis.tetrachoric.kind)
+    return one_panel(
+        "scree", partial(draw_scree, analysis=analysis),
+        f"Eigenvalues in descending order; the first {analysis.n_abilities} lie above the limit of chance.",
+        kind=analysis.tetrachoric.kind,
+    )  # fmt: skip
 
 
 def difficulty_figures(found: irtbench.analysis.ExplainedDifficulty) -> list[Block]:
@@ -371,8 +387,10 @@ def difficulty_figures(found: irtbench.analysis.ExplainedDifficulty) -> list[Blo
         "effects", partial(draw_effects, table=table), f"Effects of {plural(len(table), 'feature')} on difficulty.",
         height=height_of(len(table)), caption="feature_effects",
     )  # fmt: skip
-    description = f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction."
-    predicted = one_panel("predicted_difficulty", partial(draw_predictions, found=found), description)
+    predicted = one_panel(
+        "predicted_difficulty", partial(draw_predictions, found=found),
+        f"Difficulty of {plural(len(found.item_ids), 'item')} against its prediction.",
+    )  # fmt: skip
     return predicted if table.empty else predicted + effects
 
 

@@ -102,12 +102,14 @@ class Series:
         return {"color": COLOURS[k % len(COLOURS)], **usual, **self.look}
 
 
-def found_or_not(every: Series, found: ArrayLike, words: tuple[str, str]) -> list[Series]:
-    """Estimates of an interval plot in two series: what was found filled, the others open."""
+def found_plot(
+    ax: Axes, names: Sequence[object], every: Series, found: ArrayLike, words: tuple[str, str], **settings: Any
+) -> Axes:
+    """An interval plot of estimates in two series: what was found filled, the others open; from 0."""
     out = np.asarray(found, dtype=np.bool_)
     filled, empty = {"color": ORANGE, "marker": "o"}, {"color": BLUE, "marker": "o", "markerfacecolor": "white"}
     both = every.at(out, words[0], filled), every.at(~out, words[1], empty)
-    return [series for series in both if np.size(series.x)]
+    return interval_plot(ax, names, [series for series in both if np.size(series.x)], reference=0.0, **settings)
 
 
 def interval_plot(

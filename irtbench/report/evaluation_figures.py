@@ -1,5 +1,5 @@
-"""Statistics of graded outputs drawn, with captions: power, breakdown, consistency, calibration, human bound,
-artifacts, event counts.
+"""Crowds and graded outputs drawn, with captions: screening, agreement, raters; power, breakdown, consistency,
+calibration, human bound, artifacts, event counts.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, NullFormatter
 
 import irtbench.evaluation
+from irtbench.estimation.raters.fitted_raters import FittedRaters
+from irtbench.evaluation.agreement import Agreement
 from irtbench.evaluation.human_bound import CrowdFilter, HumanAccuracy
 from irtbench.evaluation.reliability import ReliabilityCurve
 from irtbench.report.drawing import (
@@ -20,22 +22,31 @@ from irtbench.report.drawing import (
     DASHED,
     GREEN,
     GREY,
+    HEIGHT,
     MARKERS,
     SKY,
     WIDTH,
     Series,
     bar_plot,
     curve_plot,
-    found_or_not,
+    found_plot,
     height_of,
+    histogram,
     interval_plot,
     on_axes,
+    scatter_plot,
 )
 from irtbench.report.formatting import count, plural, words
 from irtbench.report.page import Block, figure, one_panel
 
 LOWEST_P = 1e-4  # shown
 ALPHA = 0.05  # unless given
+COEFFICIENTS = {
+    "Fleiss’ κ": ("fleiss_kappa", "fleiss_lower", "fleiss_upper"),
+    "Krippendorff’s α": ("krippendorff_alpha", "krippendorff_lower", "krippendorff_upper"),
+    "Gwet’s AC1": ("gwet_ac1", "gwet_lower", "gwet_upper"),
+}
+MOST_RATERS = 40  # of whom each has a row; of more, quantiles
 
 
 def draw_shares(ax: Axes, table: pd.DataFrame, *, rows: str, share: str, label: str) -> Axes:
@@ -95,8 +106,10 @@ def draw_reliability(ax: Axes, curves: Mapping[str, ReliabilityCurve]) -> Axes:
         for k, (name, curve) in enumerate(curves.items())
     ]  # fmt: skip
     lines.append(Series("", [0, 1], [0, 1], look=DASHED))
-    square = {"xlim": (-0.02, 1.02), "ylim": (-0.02, 1.02), "aspect": "equal"}
-    return curve_plot(ax, lines, x="stated probability (mean of bin)", y="observed share", **square)
+    return curve_plot(
+        ax, lines, x="stated probability (mean of bin)", y="observed share", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02),
+        aspect="equal",
+    )  # fmt: skip
 
 
 def draw_event_counts(ax: Axes, table: pd.DataFrame) -> Axes:
@@ -138,8 +151,10 @@ def draw_expected_p(ax: Axes, table: pd.DataFrame, *, n_items: int, alpha: float
         for hurt, of in table[table["n_items"] == n_items].groupby("hurt")
     ]
     lines.append(Series("", [0, most], [alpha, alpha], look=DASHED))
-    ends = {"ylim": (LOWEST_P, 1), "xlim": (0, most)}
-    curve_plot(ax, lines, x="difference in accuracy (points)", y="expected p", yscale="log", **ends)
+    curve_plot(
+        ax, lines, x="difference in accuracy (points)", y="expected p", yscale="log", ylim=(LOWEST_P, 1),
+        xlim=(0, most),
+    )  # fmt: skip
     ax.yaxis.set_major_formatter("{x:g}")
     ax.yaxis.set_minor_formatter(NullFormatter())
     return ax
@@ -202,21 +217,21 @@ def draw_differences(ax: Axes, table: pd.DataFrame, *, names: Sequence[str], lab
     """
     every = Series("", table["difference"], None, table["lower"], table["upper"])
     words = f"adjusted p ≤ {alpha:g}", f"adjusted p > {alpha:g}"
-    return interval_plot(
-        ax, names, found_or_not(every, table["p_adjusted"] <= alpha, words), label=label, reference=0.0
-    )
+    return found_plot(ax, names, every, table["p_adjusted"] <= alpha, words, label=label)
 
 
 def power_figures(table: pd.DataFrame, *, sizes: Sequence[int], alpha: float) -> list[Block]:
     """Of power: the expected p of a difference, a figure for each set size."""
-    panels = [
-        on_axes(
-            f"power_{n}", partial(draw_expected_p, table=table, n_items=n, alpha=alpha), heading=f"{count(n)} items",
-            description=f"Expected p of a difference on {count(n)} items.",
-        )
-        for n in dict.fromkeys(sizes)
-    ]  # fmt: skip
-    return figure(panels, words("power", alpha=alpha))
+    return figure(
+        [
+            on_axes(
+                f"power_{n}", partial(draw_expected_p, table=table, n_items=n, alpha=alpha),
+                heading=f"{count(n)} items", description=f"Expected p of a difference on {count(n)} items.",
+            )
+            for n in dict.fromkeys(sizes)
+        ],
+        words("power", alpha=alpha),
+    )  # fmt: skip
 
 
 def breakdown_figures(accuracy: pd.DataFrame, advantage: pd.DataFrame | None) -> list[Block]:
@@ -269,22 +284,148 @@ def consistency_figures(measures: pd.DataFrame, *, n_measures: int) -> list[Bloc
 
 def calibration_figures(curves: Mapping[str, ReliabilityCurve]) -> list[Block]:
     """Of calibration: the reliability curves."""
-    description = f"Reliability curves of {plural(len(curves), 'system')}."
-    draw = partial(draw_reliability, curves=curves)
-    return one_panel("reliability", draw, description, height=WIDTH, caption="reliability_curves")
+    return one_panel(
+        "reliability", partial(draw_reliability, curves=curves),
+        f"Reliability curves of {plural(len(curves), 'system')}.", height=WIDTH, caption="reliability_curves",
+    )  # fmt: skip
 
 
 def bound_figures(result: CrowdFilter, people: Mapping[str, HumanAccuracy]) -> list[Block]:
     """Of the human bound: the votes, and human accuracy with its bounds."""
-    passed = f"Right votes of the items; {int(result.kept.sum())} pass."
-    bound, height = partial(draw_human_accuracy, sets=people), height_of(len(people), each=3) + 0.4
     return [
-        *one_panel("crowd_filter", partial(draw_crowd_filter, result=result), passed),
-        *one_panel("human_bound", bound, "Human accuracy with its intervals.", height=height),
-    ]
+        *one_panel(
+            "crowd_filter", partial(draw_crowd_filter, result=result),
+            f"Right votes of the items; {int(result.kept.sum())} pass.",
+        ),
+        *one_panel(
+            "human_bound", partial(draw_human_accuracy, sets=people), "Human accuracy with its intervals.",
+            height=height_of(len(people), each=3) + 0.4,
+        ),
+    ]  # fmt: skip
 
 
 def artifact_figures(result: irtbench.evaluation.Artifacts) -> list[Block]:
     """Of artifacts: what the baselines get right."""
-    description = f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question."
-    return one_panel("artifacts", partial(draw_baselines, found=result), description, height=2.6)
+    return one_panel(
+        "artifacts", partial(draw_baselines, found=result),
+        f"Accuracy of {plural(len(result.baselines), 'baseline')} that do not see the question.", height=2.6,
+    )  # fmt: skip
+
+
+def draw_reasons(ax: Axes, reasons: Mapping[str, int]) -> Axes:
+    """How many respondents were kept, and how many each rule removed (hatched)."""
+    n, kept = np.array(list(reasons.values())), np.array([name == "kept" for name in reasons])
+    rows = -np.arange(len(n))
+    stacks = [Series("", rows, np.where(kept, n, 0), look={"color": BLUE}), Series("", rows, np.where(kept, 0, n))]
+    for row, length in zip(rows, n, strict=True):
+        ax.annotate(f" {length:,}", (length, row), va="center")
+    ax.set_yticks(rows, labels=list(reasons), parse_math=False)
+    return bar_plot(ax, stacks, x="respondents", y="", width=0.65, lying=True, xlim=(0, n.max() * 1.12))
+
+
+def draw_agreement(ax: Axes, found: Mapping[str, Agreement]) -> Axes:
+    """Agreement beyond chance on each set of items, three coefficients with their intervals."""
+    sets = [
+        Series(kind, x, None, lower, upper)
+        for kind, names in COEFFICIENTS.items()
+        for x, lower, upper in [[[getattr(one, name) for one in found.values()] for name in names]]
+    ]
+    interval_plot(ax, list(found), sets, label="agreement beyond chance (0) up to all alike (1)")
+    ax.axvline(0, color=GREY, linewidth=0.8)
+    return ax
+
+
+def draw_item_agreement(ax: Axes, table: pd.DataFrame) -> Axes:
+    """How many items have how large a share of their answers on the most frequent one; contradicted keys hatched.
+
+    Parameters
+    ----------
+    ax
+        Where to draw.
+    table
+        Columns ``share`` (of the most frequent answer) and ``contradicts_key``.
+    """
+    wrong = table["contradicts_key"].fillna(False).to_numpy(dtype=np.bool_)
+    share = table["share"].to_numpy(dtype=np.float64)
+    return histogram(
+        ax,
+        [
+            Series("majority is the key, or there is none", share[~wrong]),
+            Series("majority contradicts the key", share[wrong]),
+        ],
+        np.linspace(0, 1, 21), x="share of an item’s answers that are the most frequent one", y="items",
+    )  # fmt: skip
+
+
+def draw_severities(ax: Axes, raters: pd.DataFrame) -> Axes:
+    """Raters by severity, with intervals; of many a line of all, ordered."""
+    ordered = raters.sort_values("severity", ascending=False, kind="stable")
+    x, lower, upper = (ordered[name].to_numpy() for name in ("severity", "severity_lower", "severity_upper"))
+    label = "severity, logits (0: the average rater)"
+    if len(ordered) > MOST_RATERS:
+        share = (np.arange(len(ordered)) + 0.5) / len(ordered)
+        curve = Series("", share, x[::-1], lower[::-1], upper[::-1])
+        return curve_plot(
+            ax, [curve, Series("", [0, 1], [0, 0], look={"color": GREY})], x="share of raters below", y=label
+        )
+    return found_plot(
+        ax, list(ordered["rater_id"]), Series("", x, None, lower, upper),
+        ordered["flags"].str.contains("severe|lenient"), ("severe or lenient", "near the average"), label=label,
+    )  # fmt: skip
+
+
+def draw_fair_scores(ax: Axes, scores: pd.DataFrame) -> Axes:
+    """Fair scores against the mean scores that were given: off the diagonal where raters were severe or lenient."""
+    given, fair, few = scores["mean_score"], scores["fair_score"], len(scores) <= MOST_RATERS
+    lower, upper = (scores["fair_lower"], scores["fair_upper"]) if few else (None, None)
+    dots = Series("", given, fair, lower, upper, {"markersize": 5 if few else 2})
+    return scatter_plot(ax, [dots], x="mean score given", y="fair score", diagonal=True)
+
+
+def screening_figures(reasons: Mapping[str, int]) -> list[Block]:
+    """Of screening: how many respondents were kept, and how many each rule removed.
+
+    Parameters
+    ----------
+    reasons
+        Number of respondents by reason, ``kept`` among them.
+    """
+    ordered = {"kept": reasons.get("kept", 0)} | {name: n for name, n in reasons.items() if name != "kept"}
+    return one_panel(
+        "screening", partial(draw_reasons, reasons=ordered),
+        "; ".join(f"{name}: {n}" for name, n in ordered.items()) + ".", height=height_of(len(ordered)),
+    )  # fmt: skip
+
+
+def agreement_figures(overall: Agreement, by_label: Mapping[str, Agreement], items: pd.DataFrame) -> list[Block]:
+    """Of agreement: coefficients over all items and by label, and the items' majorities.
+
+    Parameters
+    ----------
+    overall, by_label
+        Agreement on all items and on those of each label.
+    items
+        Contents of item_agreement.csv.
+    """
+    found = {"all": overall, **by_label}  # the one scale of items without labels is all of them
+    return one_panel(
+        "agreement", partial(draw_agreement, found=found),
+        f"Agreement beyond chance on {plural(len(found), 'set')} of items.",
+        height=height_of(len(found), each=3), level=overall.level,
+    ) + one_panel(
+        "item_agreement", partial(draw_item_agreement, table=items),
+        f"Shares of the most frequent answer of {plural(len(items), 'item')}.",
+    )  # fmt: skip
+
+
+def facet_figures(found: FittedRaters) -> list[Block]:
+    """Severities, and fair scores."""
+    raters, scores = found.table(), found.scores()
+    return one_panel(
+        "severities", partial(draw_severities, raters=raters),
+        f"Severity of {plural(len(raters), 'rater')} with intervals.",
+        height=height_of(len(raters)) if len(raters) <= MOST_RATERS else HEIGHT,
+    ) + one_panel(
+        "fair_scores", partial(draw_fair_scores, scores=scores),
+        f"Fair scores of {plural(len(scores), 'respondent')} against the mean scores given.",
+    )  # fmt: skip

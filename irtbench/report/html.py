@@ -53,7 +53,6 @@ from irtbench.report.page import (
     linked_items,
     one_panel,
     paragraphs,
-    render_page,
     table,
 )
 from irtbench.report.scoring_figures import group_in_words, percentile_figures, places
@@ -72,7 +71,7 @@ def results_of(study: Study) -> list[Sentence]:
         return [(_scale(scale),) for scale in study.scales]
     return places(
         scores,
-        study.settings.score.scoring(seed=study.settings.study.seed),
+        study.settings.scoring,
         "" if study.bank is None else study.bank.respondents,
     )
 
@@ -82,8 +81,9 @@ def _scale(scale: ScaleStudy) -> str:
         return f"{scale.name} is no scale: {scale.pruning.rejected}."
     items = scale.scale.items
     reliable = "" if scale.analysis is None else f", of reliability {decimal(scale.analysis.reliability.marginal)}"
-    size = plural(items.n_items, "item")
-    return f"{scale.name} is a scale of {size}{reliable}; difficulties {difficulty_span(items)}."
+    return (
+        f"{scale.name} is a scale of {plural(items.n_items, 'item')}{reliable}; difficulties {difficulty_span(items)}."
+    )
 
 
 def difficulty_span(items: ItemParameters) -> str:
@@ -93,7 +93,6 @@ def difficulty_span(items: ItemParameters) -> str:
 
 def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Each scale in numbers: items, people, reliability, where its items are, and whether it is retained."""
-    spans = {scale.name: difficulty_span(scale.scale.items) for scale in scales if scale.scale is not None}
     return pd.DataFrame(
         {
             "scale": scale.name,
@@ -101,7 +100,7 @@ def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
             "n_given": scale.responses.n_items,
             "n_respondents": scale.n_respondents,
             "reliability": np.nan if scale.analysis is None else scale.analysis.reliability.marginal,
-            "difficulty_span": spans.get(scale.name, ""),
+            "difficulty_span": "" if scale.scale is None else difficulty_span(scale.scale.items),
             "verdict": paper_tables.verdict(scale),
         }
         for scale in scales
@@ -112,7 +111,14 @@ def removed(study: Study) -> list[Sentence]:
     """Who and what was removed and why, in three lines: respondents, items, scales; and a line on a sample."""
     removals = [removal for scale in study.scales for removal in scale.pruning.removals]
     given = sum(scale.responses.n_items for scale in study.scales)
-    found = [(prose.screened(study.outcomes),), _items_removed(removals, given), _scales_rejected(study.scales)]
+    rejected = [
+        f"{scale.name} ({scale.pruning.rejected})" for scale in study.scales if scale.pruning.rejected is not None
+    ]
+    some = f"{count(len(rejected))} of {plural(len(study.scales), 'scale')} rejected: {'; '.join(rejected)}."
+    found: list[Sentence] = [
+        (prose.screened(study.outcomes),), _items_removed(removals, given),
+        (some if rejected else "No scale was rejected.",),
+    ]  # fmt: skip
     if study.sample is not None and not study.sample.drawn.is_all:
         found.append((words("on_sample", drawn=study.sample.drawn),))
     return found
@@ -135,12 +141,6 @@ def _items_removed(removals: Sequence[Removal], given: int) -> Sentence:
     return (*parts, ".")
 
 
-def _scales_rejected(scales: Sequence[ScaleStudy]) -> Sentence:
-    rejected = [f"{scale.name} ({scale.pruning.rejected})" for scale in scales if scale.pruning.rejected is not None]
-    some = f"{count(len(rejected))} of {plural(len(scales), 'scale')} rejected: {'; '.join(rejected)}."
-    return (some if rejected else "No scale was rejected.",)
-
-
 def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]:
     """What to know before using the numbers, with the items concerned."""
     found: list[Sentence] = [(caution,) for caution in prose.cautions(scales)]
@@ -148,9 +148,10 @@ def warnings(scales: Sequence[ScaleStudy], model: FitSettings) -> list[Sentence]
         found.insert(0, (prose.converged(scales),))
     for scale in scales:
         found += [(f"Scale {scale.name}: {doubt}.",) for doubt in scale.doubts]
-        about = _items_to_read(scale, model)
         found += [
-            (f"Scale {scale.name}: {words}: ", *linked_items(items), ".") for words, items in about.items() if items
+            (f"Scale {scale.name}: {words}: ", *linked_items(items), ".")
+            for words, items in _items_to_read(scale, model).items()
+            if items
         ]
     return found
 
@@ -192,11 +193,6 @@ def lead(scales: Sequence[ScaleStudy]) -> str:
     )
 
 
-def render_report(study: Study) -> str:
-    """Write the page of a study, see `study_page` and `render_page`."""
-    return render_page(study_page(study))
-
-
 def study_page(study: Study) -> Page:
     """The page of a study: the result first, then everything it rests on in parts that unfold.
 
@@ -229,8 +225,7 @@ def opening_blocks(study: Study) -> list[Block]:
     n_systems = 0 if scores is None else scores["respondent_id"].nunique()
     blocks: list[Block] = []
     if scores is not None and study.bank is not None:
-        scoring = study.settings.score.scoring(seed=study.settings.study.seed)
-        blocks += percentile_figures(scores, scoring, study.bank.respondents)
+        blocks += percentile_figures(scores, study.settings.scoring, study.bank.respondents)
     blocks += figure(
         scale_figures.position_panels(retained, scores, prose.unit_of_ability(scales)),
         words("abilities_of_respondents", n_systems=n_systems, most=scale_figures.MOST_POSITIONS),
@@ -273,15 +268,15 @@ def fit_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
         fitted = scale.pruning.rounds[0].fitted
         data = scale.responses.select_items(fitted.items.item_ids).answered()
         theta = estimate_ability(data, fitted.items, quadrature=fitted.quadrature).theta
-        heading = (
-            f"{str(which).capitalize()} fit: {item} ({scale.name}), S-X² {decimal(row['s_x2'])}, df {row['df']}, "
-            f"p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}"
-        )
-        description = f"Estimated and actual curve of item {item} of {scale.name}."
-        draw = partial(draw_fit, curve=empirical_curve(data, fitted.items, item, theta))
         panels.append(
-            on_axes(f"{which}_fit", draw, heading=heading, description=description, unit=prose.unit_of_ability(scales))
-        )
+            on_axes(
+                f"{which}_fit", partial(draw_fit, curve=empirical_curve(data, fitted.items, item, theta)),
+                heading=f"{str(which).capitalize()} fit: {item} ({scale.name}), S-X² {decimal(row['s_x2'])}, "
+                f"df {row['df']}, p {p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}",
+                description=f"Estimated and actual curve of item {item} of {scale.name}.",
+                unit=prose.unit_of_ability(scales),
+            )
+        )  # fmt: skip
     return panels
 
 
@@ -292,19 +287,17 @@ def _vectors(scales: Sequence[ScaleStudy]) -> int:
 
 def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Item characteristic curves of each scale on which anything was fitted."""
-    fitted = [scale for scale in scales if scale.pruning.rounds]
     panels = []
-    for scale in fitted:
+    for scale in (scale for scale in scales if scale.pruning.rounds):
         kept, others = paper_tables.remaining_parameters(scale), paper_tables.removed_parameters(scale.pruning)
         word = "removed"
         if scale.pruning.rejected is not None:
             kept, others, word = kept.select([]), (*others, kept), "scale rejected"
-        description = f"Item characteristic curves of {scale.name}: {plural(kept.n_items, 'item')} kept."
-        draw = partial(scale_figures.draw_curves, kept=kept, others=others, others_are=word)
         panels.append(
             on_axes(
-                "curves", draw, heading=scale.name, description=description,
-                unit=prose.unit_of_ability(scales), vectors=_vectors(scales),
+                "curves", partial(scale_figures.draw_curves, kept=kept, others=others, others_are=word),
+                heading=scale.name, vectors=_vectors(scales), unit=prose.unit_of_ability(scales),
+                description=f"Item characteristic curves of {scale.name}: {plural(kept.n_items, 'item')} kept.",
             )
         )  # fmt: skip
     return panels
@@ -313,26 +306,28 @@ def curve_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
 def parameter_panels(scales: Sequence[ScaleStudy], items: ItemTable) -> list[Drawing]:
     """Discrimination against difficulty of each scale on which anything was fitted."""
     status = paper_tables.item_status_table(scales, items)
-    draw = partial(scale_figures.draw_parameters, axes_for=status)
-    fitted = [scale.name for scale in scales if scale.pruning.rounds]
     return [
         on_axes(
-            "parameters", partial(draw, status=status[status["scale"] == name]), heading=name,
-            description=f"Difficulty and discrimination of the items of {name}.", vectors=_vectors(scales),
+            "parameters",
+            partial(scale_figures.draw_parameters, axes_for=status, status=status[status["scale"] == scale.name]),
+            heading=scale.name, description=f"Difficulty and discrimination of the items of {scale.name}.",
+            vectors=_vectors(scales),
         )
-        for name in fitted
+        for scale in scales
+        if scale.pruning.rounds
     ]  # fmt: skip
 
 
 def information_panels(scales: Sequence[ScaleStudy]) -> list[Drawing]:
     """Test information of all scales retained, in one panel; none if no scale is."""
     retained = {scale.name: scale.scale.items for scale in scales if scale.scale is not None}
-    drawing = on_axes(
-        "test_information", partial(scale_figures.draw_information, scales=retained),
-        description=f"Test information of {', '.join(retained)} along ability.",
-        height=HEIGHT + 0.2 * (len(retained) // 2), unit=prose.unit_of_ability(scales),
-    )  # fmt: skip
-    return [drawing] if retained else []
+    return [
+        on_axes(
+            "test_information", partial(scale_figures.draw_information, scales=retained),
+            description=f"Test information of {', '.join(retained)} along ability.",
+            height=HEIGHT + 0.2 * (len(retained) // 2), unit=prose.unit_of_ability(scales),
+        )
+    ] if retained else []  # fmt: skip
 
 
 MOST_REMOVALS = 1_000  # rows
@@ -348,10 +343,9 @@ def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], lis
     settings, scales, items = study.settings, study.scales, study.items
     adjustment = words("adjustment", rules=settings.pruning)
     retained = [scale.scale for scale in scales if scale.scale is not None]
-    scoring = settings.score.scoring(seed=settings.study.seed)
     return {
         ("items", "Items"): all_items(scales, items, linked),
-        ("scores", "Abilities"): abilities(study, scoring),
+        ("scores", "Abilities"): abilities(study, settings.scoring),
         ("likeness", "Do the systems answer like people?"): likeness(
             study.system_scores, study.system_explanation, items
         ),
@@ -398,7 +392,6 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
     about = pd.DataFrame({"card_field": [name.capitalize() for name in stated], "card_text": list(stated.values())})
     answers, by_label = study.agreement, study.agreement_by_label
     kappas = paper_tables.kappa_table(answers, by_label, settings.grading.normalise)
-    description = "An S-shaped curve that rises from 0.25 through 0.625 at ability 0 towards 1."
     return {
         ("respondents", "Respondents"): [
             *table(study.outcomes.table(), words("table_screening")),
@@ -411,7 +404,10 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
         ],
         ("method", "Method"): [
             *paragraphs(*prose.method(settings)),
-            *one_panel("example_curve", draw_curve_example, description),
+            *one_panel(
+                "example_curve", draw_curve_example,
+                "An S-shaped curve that rises from 0.25 through 0.625 at ability 0 towards 1.",
+            ),
         ],
         ("published", "Compared with published figures"): [
             *table(published, words("table_published", source=source)),
@@ -423,7 +419,7 @@ def parts_of_the_study(study: Study) -> dict[tuple[str, str], list[Block]]:
             *table(paper_tables.rounds_table(scales), words("table_fits")),
         ],
         ("provenance", "Provenance"): table(paper_tables.provenance_table(study.provenance), words("table_provenance")),
-    }
+    }  # fmt: skip
 
 
 def removals(scales: Sequence[ScaleStudy], adjustment: str) -> list[Block]:
@@ -441,16 +437,15 @@ def abilities(study: Study, scoring: ScoringSettings) -> list[Block]:
     """Table 5 of the paper, and where people and systems are."""
     systems = paper_tables.systems_table(study.system_scores)
     people = paper_tables.example_respondents_table(study.respondent_scores if systems.empty else None)
-    unit = prose.unit_of_ability(study.scales)
     read = words(
-        "reading_scores", unit=unit, below=BELOW[scoring.norm], group=group_in_words(scoring), level=scoring.level
-    )
-    of_groups = paper_tables.group_percentiles_table(study.group_percentiles)
+        "reading_scores", unit=prose.unit_of_ability(study.scales), below=BELOW[scoring.norm],
+        group=group_in_words(scoring), level=scoring.level,
+    )  # fmt: skip
     return [
         *paragraphs(prose.scored(study.system_scores)),
         *table(systems, words("table_systems", read=read)),
         *table(people, words("table_example_respondents", read=read)),
-        *table(of_groups, words("table_group_percentiles")),
+        *table(paper_tables.group_percentiles_table(study.group_percentiles), words("table_group_percentiles")),
     ]
 
 
@@ -462,21 +457,19 @@ def likeness(scores: pd.DataFrame | None, explained: Explanation | None, items: 
     some = systems and len(systems) < scores["respondent_id"].nunique()
     blocks = paragraphs(words("least_like_people", n=len(systems)) if some else "")
     for system in systems:
-        by_difficulty = prose.difficulty_table(explained, system)
-        surprises = prose.surprises_table(explained, items, system)
         blocks += [
             Heading(system),
             *paragraphs(prose.likeness(scores, explained, system)),
-            *table(by_difficulty, words("table_accuracy_by_difficulty", system=system)),
-            *table(surprises, words("table_surprises", system=system, most=most)),
+            *table(prose.difficulty_table(explained, system), words("table_accuracy_by_difficulty", system=system)),
+            *table(prose.surprises_table(explained, items, system), words("table_surprises", system=system, most=most)),
         ]
     return blocks
 
 
 def all_items(scales: Sequence[ScaleStudy], items: ItemTable, linked: Set[str]) -> list[Block]:
     """Every item given, each with an address of its own; of many the doubtful ones, with those at linked addresses."""
-    shown, n_given = item_details.doubtful_items(scales, linked), sum(scale.responses.n_items for scale in scales)
-    found, details = item_details.items_of_study(scales, items, shown)
+    n_given = sum(scale.responses.n_items for scale in scales)
+    found, details = item_details.items_of_study(scales, items, item_details.doubtful_items(scales, linked))
     written = write_table(found)
     asides = [heading.column in item_details.ASIDES for heading in written.headings]
     anchors = [item_anchor(item) for item in found["item_id"]]

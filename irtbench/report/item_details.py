@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from irtbench.data.items import ItemTable
+from irtbench.data.shown import stacked
 from irtbench.diagnostics.empirical_curve import ObservedShares, observed_shares
 from irtbench.evaluation.proportion import wilson_interval
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import POPULATION
 from irtbench.report.formatting import decimal, percent, plural
 from irtbench.report.page import drawn_options, item_anchor
-from irtbench.report.paper_tables import explain, item_status_table, ranges_of, stacked
+from irtbench.report.paper_tables import explain, item_status_table, ranges_of
 from irtbench.report.prose import unit_of_ability
 from irtbench.scoring.item_error import abilities_of
 from irtbench.study.results import ScaleStudy, Study
@@ -106,13 +107,13 @@ def items_of_study(
     drawn: dict[str, dict[str, Any]] = {item: {} for item in table["item_id"]}
     fits = [fit for scale in scales for fit in last_fits(scale, shown)]
     if fits:
-        fit_columns = pd.concat([fit.fit for fit in fits])
-        table = table.join(fit_columns[["s_x2", "df", "p", "p_adjusted"]])
+        table = table.join(pd.concat([fit.fit for fit in fits])[["s_x2", "df", "p", "p_adjusted"]])
     for fit in fits:
         _add_curves(drawn, fit)
     for scale in scales:
         _add_options(drawn, scale)
-    table["observed_shares"] = [_shares_in_words(found) for found in drawn.values()]
+    shares = [[decimal(group[1] / 10, 0) for group in found.get("groups", [])] for found in drawn.values()]
+    table["observed_shares"] = [f"{', '.join(own)}%" if own else "" for own in shares]
     table["answers_by_third"] = [_options_in_words(found) for found in drawn.values()]
     reach = [group[0] / 100 for found in drawn.values() for group in found.get("groups", [])]
     details = {
@@ -147,28 +148,21 @@ def _add_options(drawn: dict[str, dict[str, Any]], scale: ScaleStudy) -> None:
         drawn[str(item)] |= drawn_options(options)
 
 
-def _shares_in_words(found: dict[str, Any]) -> str:
-    groups = found.get("groups", [])
-    return "" if not groups else f"{', '.join(decimal(group[1] / 10, 0) for group in groups)}%"
-
-
 def _options_in_words(found: dict[str, Any]) -> str:
     options = [
         f"{option}{' (key)' if is_key else ''} {', '.join(percent(None if s is None else s / 100, 0) for s in thirds)}"
         for option, is_key, _, *thirds, _ in found.get("options", [])
     ]
-    more = [f"and {found['more']} others"] if found.get("more") else []
-    return "; ".join([*options, *more])
+    return "; ".join([*options, *([f"and {found['more']} others"] if found.get("more") else [])])
 
 
 def reliability_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """How reliable each scale is, and how many items like its own a reliability of .9 needs."""
-    rows = [
+    found = pd.DataFrame(
         {"scale": scale.name} | {name: getattr(scale.analysis.reliability, name) for name in OF_RELIABILITY}
         for scale in scales
         if scale.analysis is not None
-    ]
-    found = pd.DataFrame(rows)
+    )
     lengths = [name for name in found if str(name).startswith("n_items_")]
     return found.assign(**{str(name): np.ceil(found[name]) for name in lengths})
 
@@ -176,15 +170,23 @@ def reliability_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
 def classical_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Classical statistics of the items kept, of each scale the least discriminating first."""
     columns = ["scale", "item_id", "n_responses", *SHOWN]
-    found = {scale.name: scale.analysis.table() for scale in scales if scale.analysis is not None}
-    ordered = {name: table.sort_values("item_rest", kind="stable") for name, table in found.items()}
+    ordered = {
+        scale.name: scale.analysis.table().sort_values("item_rest", kind="stable")
+        for scale in scales
+        if scale.analysis is not None
+    }
     return stacked(ordered, columns).rename(columns={"n": "n_responses"})[columns]
 
 
 def options_of(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """The options of all items of which there are raw answers, with their scale."""
-    known = {scale.name: scale.analysis.options for scale in scales if scale.analysis is not None}
-    return stacked({name: options for name, options in known.items() if not options.empty})
+    return stacked(
+        {
+            scale.name: scale.analysis.options
+            for scale in scales
+            if scale.analysis is not None and not scale.analysis.options.empty
+        }
+    )
 
 
 def options_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
@@ -206,11 +208,9 @@ def options_in_words(scales: Sequence[ScaleStudy]) -> str:
     if options.empty:
         return ""
     flagged = options.loc[options["flags"] != "", "item_id"].nunique()
-    if not flagged:
-        return (
-            "No option of any item is flagged: of none a wrong option draws the able, and each was chosen by somebody."
-        )
-    return f"On {plural(flagged, 'item')} of {options['item_id'].nunique()} an option is flagged."
+    none = "No option of any item is flagged: of none a wrong option draws the able, and each was chosen by somebody."
+    some = f"On {plural(flagged, 'item')} of {options['item_id'].nunique()} an option is flagged."
+    return some if flagged else none
 
 
 SCORE_COLUMNS = [
@@ -225,8 +225,9 @@ def items_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     retained = {scale.name: scale.parameters(scale.scale.items) for scale in scales if scale.scale is not None}
     for scale in scales:
         if scale.name in retained and scale.fitted is not None and (moments := scale.fitted.moments) is not None:
-            stated = dict(zip(POPULATION, (moments.mean, moments.sd), strict=True))
-            retained[scale.name] = retained[scale.name].assign(**stated)
+            retained[scale.name] = retained[scale.name].assign(
+                **dict(zip(POPULATION, (moments.mean, moments.sd), strict=True))
+            )
     return stacked(retained, ["item_id", "scale"])
 
 
@@ -234,16 +235,12 @@ def pruning_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     """Every removal: the columns of pruning.csv, a note, the scale, the items then in it, and the whole in words."""
     columns = ["round", "item_id", "reason", "statistic", "value", "p", "p_adjusted", "note", "scale", "n_items"]
     rows = [
-        vars(removal) | {"scale": scale.name, "n_items": n_items(scale, removal.round), "explanation": explain(removal)}
+        vars(removal) | {"scale": scale.name, "n_items": n_items[removal.round], "explanation": explain(removal)}
         for scale in scales
+        for n_items in [[scale.responses.n_items, *(r.fitted.items.n_items for r in scale.pruning.rounds)]]
         for removal in scale.pruning.removals
     ]
     return pd.DataFrame(rows, columns=[*columns, "explanation"])
-
-
-def n_items(scale: ScaleStudy, number: int) -> int:
-    """Items that were in at a round of a scale's pruning; at round 0 all that were given."""
-    return scale.pruning.rounds[number - 1].fitted.items.n_items if number else scale.responses.n_items
 
 
 def summary(study: Study) -> dict[str, Any]:

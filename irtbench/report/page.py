@@ -316,15 +316,16 @@ def render_page(page: Page) -> str:
     )
     templates = files("irtbench.report") / "templates"
     style, script = ((templates / name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
-    written = environment.get_template("report.html").render(
-        page=page,
-        kind=lambda block: type(block).__name__,
-        sections=[section for section in page.sections if section.blocks],
-        style=Markup(style),  # our own files, no word of the data in them
-        script=Markup(script),
-        policy=policy(style, script),
+    return printable(
+        environment.get_template("report.html").render(
+            page=page,
+            kind=lambda block: type(block).__name__,
+            sections=[section for section in page.sections if section.blocks],
+            style=Markup(style),  # our own files, no word of the data in them
+            script=Markup(script),
+            policy=policy(style, script),
+        )
     )
-    return printable(written)
 
 
 def policy(style: str, script: str) -> str:

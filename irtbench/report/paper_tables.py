@@ -32,23 +32,19 @@ FIGURES_OF_ITEMS = [
 GLOBAL_FIT = ("n_respondents", "m2", "df", "p", "rmsea", "rmsea_lower", "rmsea_upper", "srmsr", "tli", "cfi")
 
 
-def stacked(tables: Mapping[str, pd.DataFrame], empty: Sequence[str] = (), *, by: str = "scale") -> pd.DataFrame:
-    """Tables one below the other, the name of each in a last column; without any an empty table of these columns."""
-    named = [table.assign(**{by: name}) for name, table in tables.items()]
-    return pd.concat(named, ignore_index=True) if named else pd.DataFrame(columns=[*empty])
-
-
 def agreement_table(overall: Agreement | None, by_label: Mapping[str, Agreement]) -> pd.DataFrame:
     """Size and majorities over all items and those of each label: Table 2 of the paper. Empty for graded responses."""
     columns = [
         "n_respondents", "n_items", "n_answers", "majority", "supermajority", "key_majority", "key_supermajority",
         "proportion_correct",
     ]  # fmt: skip
-    rows = [
-        {"label": label} | {name: getattr(found, name) for name in columns}
-        for label, found in _agreements(overall, by_label)
-    ]
-    return pd.DataFrame(rows, columns=["label", *columns])
+    return pd.DataFrame(
+        [
+            {"label": label} | {name: getattr(found, name) for name in columns}
+            for label, found in _agreements(overall, by_label)
+        ],
+        columns=["label", *columns],
+    )
 
 
 def kappa_table(
@@ -232,10 +228,8 @@ def examples_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.DataFra
     for scale in scales:
         of_scale = (status["scale"] == scale.name) & (status["outcome"] == "kept")
         kept = status[of_scale].sort_values("difficulty", kind="stable")["item_id"].tolist()
-        first_removed: dict[str, str] = {}
-        for removal in scale.pruning.removals:
-            first_removed.setdefault(removal.reason, removal.item_id)
-        chosen += [*kept[:1], *kept[1:][-1:], *first_removed.values()]
+        removed = pd.DataFrame([vars(one) for one in scale.pruning.removals], columns=["reason", "item_id"])
+        chosen += [*kept[:1], *kept[1:][-1:], *removed.drop_duplicates("reason")["item_id"]]
     columns = ["scale", "item_id", "text", "outcome", "reason", "difficulty", "discrimination"]
     return status.set_index("item_id", drop=False).loc[chosen, columns].reset_index(drop=True)
 
@@ -372,8 +366,9 @@ def two_abilities_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
     for name, pruning, checks in _checked(scales):
         test, one, two = checks.two_against_one, pruning.fit_before, checks.fit_of_two
         of_one: dict[str, Any] = {"converged": pruning.rounds[0].fitted.converged} if pruning.rounds else {}
-        of_two = {"likelihood_ratio": test.statistic, "df": test.df, "p": test.p}
-        of_two["converged"] = checks.two_converged
+        of_two = {
+            "likelihood_ratio": test.statistic, "df": test.df, "p": test.p, "converged": checks.two_converged,
+        }  # fmt: skip
         models = zip(checks.models.to_dict("records"), (one, two), (of_one, of_two), strict=True)
         rows += [
             {"scale": name, **{key: model[key] for key in ("model", "n_parameters", "aic", "bic")}}
@@ -424,9 +419,11 @@ def removals_table(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
                 end = "nothing more to remove" if scale.pruning.rejected is None else "the scale is rejected"
                 rows.append(at | whole | {"item_id": "", "reason": end})
             for k, removal in enumerate(r.removals):
-                grounds = {"item_id": removal.item_id, "reason": in_words(removal), "statistic": statistic(removal)}
-                p = {"p": removal.p, "p_adjusted": removal.p_adjusted}
-                rows.append(at | (whole if k == 0 else {}) | grounds | p)
+                grounds = {
+                    "item_id": removal.item_id, "reason": in_words(removal), "statistic": statistic(removal),
+                    "p": removal.p, "p_adjusted": removal.p_adjusted,
+                }  # fmt: skip
+                rows.append(at | (whole if k == 0 else {}) | grounds)
     return pd.DataFrame(rows, columns=columns)
 
 

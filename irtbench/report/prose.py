@@ -30,8 +30,10 @@ def screened(screening: ScreeningOutcomes) -> str:
     """How many respondents were kept, and why the others were not."""
     n = screening.table().set_index("outcome")["n_respondents"]
     removed = [f"{count:,} {reason}" for reason, count in n.drop("kept").items()]
-    asked = screening.settings != ScreeningSettings()
-    return words("screened", n=int(n.sum()), kept=int(n["kept"]), removed=removed, asked=asked)
+    return words(
+        "screened", n=int(n.sum()), kept=int(n["kept"]), removed=removed,
+        asked=screening.settings != ScreeningSettings(),
+    )  # fmt: skip
 
 
 def items_kept(scales: Sequence[ScaleStudy]) -> str:
@@ -64,7 +66,7 @@ def cautions(scales: Sequence[ScaleStudy]) -> list[str]:
 
 def method(settings: StudyFile) -> list[str]:
     """How the study was done, a paragraph each: grading, screening, model, pruning, scores."""
-    grading, score, scoring = settings.grading, settings.score, settings.score.scoring(seed=settings.study.seed)
+    grading, score, scoring = settings.grading, settings.score, settings.scoring
     normal_forms = [NORMALISATIONS[rule] for rule in grading.normalise]
     margins = f"the population’s shares of {listing(list(score.norm_margins))}" if score.norm_margins else ""
     weighted_by = [*filter(None, [score.norm_weight, margins])]
@@ -168,20 +170,18 @@ def likeness(scores: pd.DataFrame, explained: Explanation, system: str) -> str:
     fits = {f"{row['scale']} (lz* {decimal(row['person_fit'])})": row["person_fit"] for row in rows}
     levels = explained.difficulty
     odd = levels[(levels["respondent_id"] == system) & (levels["z"].abs() > UNUSUAL_Z)].to_dict("records")
-    found = words(
+    return words(
         "likeness", odd=[too_many_or_few(row) for row in odd],
         like=[text for text, fit in fits.items() if fit >= UNLIKELY_PATTERN],
         unlike=[text for text, fit in fits.items() if fit < UNLIKELY_PATTERN],
         unknown=[str(row["scale"]) for row in rows if math.isnan(row["person_fit"])],
-    )  # fmt: skip
-    return found.rstrip()
+    ).rstrip()  # fmt: skip
 
 
 def difficulty_table(explained: Explanation, system: str) -> pd.DataFrame:
     """Accuracy of a system on easy to hard items, and that of people of its ability."""
     columns = ["scale", "difficulty_range", "n_items", "observed", "expected", "expected_lower", "expected_upper", "z"]
-    levels = explained.difficulty
-    own = levels[levels["respondent_id"] == system]
+    own = explained.difficulty[explained.difficulty["respondent_id"] == system]
     spans = [interval(low, high) for low, high in zip(own["difficulty_from"], own["difficulty_to"], strict=True)]
     return own.assign(difficulty_range=spans)[columns].reset_index(drop=True)
 
@@ -193,9 +193,8 @@ def surprises_table(explained: Explanation, items: ItemTable, system: str) -> pd
     """
     columns = ["scale", "surprise", "item_id", "text", "difficulty", "expected"]
     surprises = explained.surprises()
-    own = surprises[surprises["respondent_id"] == system]
-    few = own.groupby(["scale", "surprise"], sort=False).head(MOST_SURPRISES)
-    ordered = few.sort_values(["scale", "surprise", "chance"], kind="stable")
+    own = surprises[surprises["respondent_id"] == system].groupby(["scale", "surprise"], sort=False)
+    ordered = own.head(MOST_SURPRISES).sort_values(["scale", "surprise", "chance"], kind="stable")
     text = dict(zip(items.item_ids, items.text, strict=True))
     return ordered.assign(text=[text.get(item) or "" for item in ordered["item_id"]])[columns].reset_index(drop=True)
 

@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 import irtbench.building
 from irtbench.bank.bank import ItemBank
 from irtbench.bank.scale import Scale
+from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.report.check_figures import (
     bias_figures,
     draw_bias,
@@ -28,18 +29,23 @@ from irtbench.report.check_figures import (
     draw_wrong_keys,
     key_figures,
 )
-from irtbench.report.crowd_figures import draw_agreement, draw_item_agreement, draw_reasons, draw_severities
-from irtbench.report.drawing import STYLE, Series, found_or_not, interval_plot
+from irtbench.report.drawing import STYLE, Series, found_plot
 from irtbench.report.evaluation_figures import (
+    MOST_RATERS,
+    draw_agreement,
     draw_baselines,
     draw_crowd_filter,
     draw_differences,
     draw_event_counts,
     draw_human_accuracy,
+    draw_item_agreement,
+    draw_reasons,
     draw_reliability,
+    draw_severities,
     draw_shares,
+    facet_figures,
 )
-from irtbench.report.formatting import decimal, listing, p_value, percent, plural, words, write_table
+from irtbench.report.formatting import count, decimal, listing, p_value, percent, plural, words, write_table
 from irtbench.report.page import (
     MOST_ROWS,
     MOST_SENTENCES,
@@ -125,17 +131,17 @@ def bias_page(items: pd.DataFrame, about: Mapping[str, Any], figures: Sequence[B
         anchors=[item_anchor(item) for item in worst["item_id"]], filters=("outcome", "size", "ets_class", "r2_class"),
         words="item, size …",
     )  # fmt: skip
-    reading = how_to_read(
-        "An item differs where it is harder, or discriminates less, for one group than for the other at the same "
-        f"ability or the same score: its p, adjusted for the number of items, is below {alpha:g}. That is no proof of "
-        "unfairness: "
-        "somebody has to read the item.",
-        "Delta is on the scale of the Educational Testing Service: below 0 harder for the focal group. Sizes: A "
-        "negligible, below 1; B moderate; C large, from 1.5 on.",
-    )
-    title = f"Item bias {who}"
-    blocks = [*bias_figures(items, alpha=alpha), *figures, rows, *reading]
-    return result_page("items bias", title, lead, results, blocks)
+    blocks = [
+        *bias_figures(items, alpha=alpha), *figures, rows,
+        *how_to_read(
+            "An item differs where it is harder, or discriminates less, for one group than for the other at the same "
+            f"ability or the same score: its p, adjusted for the number of items, is below {alpha:g}. That is no proof "
+            "of unfairness: somebody has to read the item.",
+            "Delta is on the scale of the Educational Testing Service: below 0 harder for the focal group. Sizes: A "
+            "negligible, below 1; B moderate; C large, from 1.5 on.",
+        ),
+    ]  # fmt: skip
+    return result_page("items bias", f"Item bias {who}", lead, results, blocks)
 
 
 def keys_page(
@@ -178,12 +184,15 @@ def keys_page(
         write_table(shown), anchors=[item_anchor(item) for item in first["item_id"]], details={"items": drawn},
         filters=("outcome", "key", "proposed"), words="item, option …",
     )  # fmt: skip
-    reading = how_to_read(
-        "A key is suspicious where the able choose another option: the probability that it is wrong rests on who chose "
-        f"what, and on the share of wrong keys among all items, {percent(share_wrong)} as estimated.",
-        "An item that leads the able astray looks the same as one with a wrong key. Read it before changing its key.",
-    )
-    blocks = [*key_figures(ranked, options), rows, *reading]
+    blocks = [
+        *key_figures(ranked, options), rows,
+        *how_to_read(
+            "A key is suspicious where the able choose another option: the probability that it is wrong rests on who "
+            f"chose what, and on the share of wrong keys among all items, {percent(share_wrong)} as estimated.",
+            "An item that leads the able astray looks the same as one with a wrong key. Read it before changing its "
+            "key.",
+        ),
+    ]  # fmt: skip
     return result_page("crowd keys", "Keys that may be wrong", lead, results, blocks)
 
 
@@ -222,20 +231,17 @@ def forms_page(scales: Sequence[Scale], found: irtbench.building.AssembledForms)
     precision = found.precision.drop(columns="form") if forms == 1 else found.precision
     blocks = [
         *form_figures(scales, found),
-        *table(
-            precision,
-            words("table_form_precision"),
-        ),
+        *table(precision, words("table_form_precision")),
         rows,
+        *how_to_read(
+            f"Wanted: {found.wishes.wanted}. No other choice of items within the limits given is better for this wish, "
+            "or none by more than the gap; the parameters are taken as known.",
+            "The standard error of ability is one over the square root of test information. Reliability is the "
+            "marginal one in the population of the bank.",
+        ),
     ]
-    reading = how_to_read(
-        f"Wanted: {found.wishes.wanted}. No other choice of items within the limits given is better for this wish, or "
-        "none by more than the gap; the parameters are taken as known.",
-        "The standard error of ability is one over the square root of test information. Reliability is the marginal "
-        "one in the population of the bank.",
-    )
-    return result_page("form assemble", "A short form" if forms == 1 else "Short forms", f"{many}; {best}.", results,
-                 [*blocks, *reading])  # fmt: skip
+    title = "A short form" if forms == 1 else "Short forms"
+    return result_page("form assemble", title, f"{many}; {best}.", results, blocks)
 
 
 BELOW = {
@@ -269,7 +275,6 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
         write_table(first[[name for name in shown if name in first]]),
         noun="score", filters=("respondent_id", "scale"), words="system, scale, remark …",
     )  # fmt: skip
-    n_systems = scores["respondent_id"].nunique()
     reading = how_to_read(
         f"Ability θ is on the scale of the bank. Percentile: {BELOW[scoring.norm]}{group_in_words(scoring)}, with the "
         "error of ability and of the norm sample in its interval; rank in the sample: the share of the norm sample "
@@ -279,7 +284,7 @@ def score_page(bank: ItemBank, scores: pd.DataFrame, scoring: ScoringSettings) -
         "Person fit lz* is clearly negative where easy items are missed and hard ones solved; one person in twenty is "
         "below −1.645.",
     )
-    lead = f"{plural(n_systems, 'system')} scored on {plural(len(bank.scales), 'scale')}."
+    lead = f"{plural(scores['respondent_id'].nunique(), 'system')} scored on {plural(len(bank.scales), 'scale')}."
     figures = percentile_figures(scores, scoring, bank.respondents)
     figures += score_figures(bank.scales, scores, level=scoring.level)
     return result_page("score", "Scores", lead, places(scores, scoring, bank.respondents), [*figures, rows, *reading])
@@ -357,6 +362,51 @@ def _difference(row: Mapping[Any, Any], what: str, word: str, on: str) -> str:
     )
 
 
+OF_RATERS = "rater_id n mean_score severity consistency infit outfit flags"  # columns of the page's tables
+OF_RESPONDENTS = "respondent_id n_ratings n_raters mean_score theta fair_score"
+OF_ITEMS = "item_id n mean_score discrimination difficulty infit outfit"
+
+
+def chosen(rows: pd.DataFrame, columns: str) -> pd.DataFrame:
+    """These columns with their intervals and errors, as far as they are there."""
+    names = [f"{start}{name}{end}" for name in columns.split() for start, end in
+             (("", ""), ("se_", ""), ("", "_lower"), ("", "_upper"))]  # fmt: skip
+    return rows[[name for name in names if name in rows]]
+
+
+def rater_page(found: FittedRaters, precision: pd.DataFrame) -> Page:
+    """The page of ``irtbench crowd raters``."""
+    raters, scores = found.table().sort_values("severity", ascending=False, kind="stable"), found.scores()
+    named = raters[raters["flags"].str.contains("severe|lenient")]
+    lead = (
+        f"{plural(len(raters), 'rater')} of {plural(len(scores), 'respondent')}: severities have standard deviation "
+        f"{decimal(found.rater_sd)} logits, {count(len(named))} differ from the average."
+    )
+    shown, others = first_rows(raters, "rater")
+    ranked, more = first_rows(scores.sort_values("fair_score", ascending=False, kind="stable"), "respondent")
+    of_groups = pd.DataFrame()
+    if found.interactions is not None:
+        of_groups = found.interactions.sort_values("p", kind="stable").head(MOST_RATERS)
+        of_groups = of_groups.set_axis(["rater_id", "group", *of_groups.columns[2:]], axis=1)
+    blocks = [
+        *facet_figures(found),
+        ItemsTable(words("table_raters", more=others), write_table(chosen(shown, OF_RATERS)), noun="rater",
+                   words="rater, remark …"),
+        *table(chosen(ranked, OF_RESPONDENTS), words("table_rated", more=more)),
+        *table(chosen(found.item_rows(), OF_ITEMS), words("table_rated_items")),
+        *table(precision, words("table_rating_precision")),
+        *table(of_groups, words("table_rater_groups")),
+        *how_to_read(
+            "Severity is in logits: a rater of severity 1 above another has odds of the higher score smaller by "
+            "2.7. The fair score is what an average rater is expected to give on all items; its interval holds the "
+            "uncertainty of ability, raters and items.",
+            "Infit and outfit are 1 for a rater who follows the model; above 1.5 the scores are erratic, below 0.5 "
+            "they hardly vary beyond what the model expects.",
+        ),
+    ]  # fmt: skip
+    return result_page("crowd raters", "Raters", lead, [], blocks, found.doubts)
+
+
 ALPHA = 0.05  # adjusted p below which a finding is filled
 MOST_POSITIONS = 40  # respondents of whom each has a row; of more there is a histogram
 
@@ -371,8 +421,8 @@ def _draw_abilities(result: Any, ax: Axes) -> Axes:
 def _draw_item_fit(result: Any, ax: Axes) -> Axes:
     table = result.table().sort_values("rmsea", ascending=False, kind="stable").head(MOST_POSITIONS)
     words = f"adjusted p < {ALPHA:g}", f"adjusted p ≥ {ALPHA:g}"
-    parts = found_or_not(Series("", table["rmsea"]), table["p_adjusted"] < ALPHA, words)
-    return interval_plot(ax, list(table["item_id"]), parts, label="RMSEA of the item", reference=0.0)
+    every, found = Series("", table["rmsea"]), table["p_adjusted"] < ALPHA
+    return found_plot(ax, list(table["item_id"]), every, found, words, label="RMSEA of the item")
 
 
 def _draw_comparison(result: Any, ax: Axes) -> Axes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -76,8 +76,10 @@ def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters]
     words = f"{others_are} ({sum(items.n_items for items in others)})"
     # hundreds of curves are to show where they are dense
     solid = {"color": BLUE, "linewidth": 1.1, "alpha": np.clip(40 / max(kept.n_items, 1), 0.15, 0.75)}
-    sets = [(f"kept ({kept.n_items})", kept, solid)]
-    sets += [(words if k == 0 else "", items, {"color": ORANGE, "linestyle": ":"}) for k, items in enumerate(others)]
+    sets = [
+        (f"kept ({kept.n_items})", kept, solid),
+        *((words if k == 0 else "", items, {"color": ORANGE, "linestyle": ":"}) for k, items in enumerate(others)),
+    ]
     lines = [
         Series(name, points := ABILITIES[:: 1 if items.n_items <= MANY_CURVES else 5], icc(points, items), look=look)
         for name, items, look in sets
@@ -89,11 +91,13 @@ def draw_curves(ax: Axes, kept: ItemParameters, others: Sequence[ItemParameters]
 
 def draw_information(ax: Axes, scales: Mapping[str, ItemParameters]) -> Axes:
     """Test information of each scale, with the corresponding standard error of ability on the right: Figure 4."""
-    lines = [
-        Series(f"{name} ({items.n_items} items)", ABILITIES, information(ABILITIES, items).sum(axis=1))
-        for name, items in scales.items()
-    ]
-    return _with_standard_errors(ax, lines)
+    return _with_standard_errors(
+        ax,
+        [
+            Series(f"{name} ({items.n_items} items)", ABILITIES, information(ABILITIES, items).sum(axis=1))
+            for name, items in scales.items()
+        ],
+    )
 
 
 def draw_precision(ax: Axes, found: MeasurementPrecision) -> Axes:
@@ -111,8 +115,10 @@ def _with_standard_errors(ax: Axes, lines: Sequence[Series]) -> Axes:
         if place <= top and (not ticks or place - ticks[-1] ** -2 > top / 15):
             ticks.append(error)
     right = ax.twinx()
-    labels = [f"{error:g}" for error in ticks]
-    right.set(ylim=(0, top), ylabel="standard error of θ", yticks=[error**-2 for error in ticks], yticklabels=labels)
+    right.set(
+        ylim=(0, top), ylabel="standard error of θ", yticks=[error**-2 for error in ticks],
+        yticklabels=[f"{error:g}" for error in ticks],
+    )  # fmt: skip
     right.grid(visible=False)
     right.spines["right"].set_visible(True)
     return ax
@@ -132,8 +138,10 @@ def draw_norm_sample(ax: Axes, theta: NDArray[np.float64]) -> Axes:
 def draw_positions(ax: Axes, scores: pd.DataFrame) -> Axes:
     """Ability of each system with its interval, one under the other: rows of scores.csv of one scale."""
     theta, lower, upper = (scores[name].to_numpy(dtype=np.float64) for name in ("theta", "theta_lower", "theta_upper"))
-    own = Series("", theta, lower=lower, upper=upper, look={"color": ORANGE, "marker": "o"})
-    interval_plot(ax, list(scores["respondent_id"]), [own], label=ABILITY_LABEL)
+    interval_plot(
+        ax, list(scores["respondent_id"]),
+        [Series("", theta, lower=lower, upper=upper, look={"color": ORANGE, "marker": "o"})], label=ABILITY_LABEL,
+    )  # fmt: skip
     ax.set_xlim(min(ax.get_xlim()[0], lower.min() - BIN), max(ax.get_xlim()[1], upper.max() + BIN))
     return ax
 
@@ -171,9 +179,11 @@ def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -
             "v": (b == edge_b) & (a < edge_a),
             "^": (b == edge_b) & (a > edge_a),
         }
-        for arrow, which in beyond.items():
-            drawn = {"color": look["color"], "marker": arrow, "markersize": 6, "clip_on": False}
-            groups.append(Series("", edge_b[which], edge_a[which], look=drawn))
+        at_edge = {"color": look["color"], "markersize": 6, "clip_on": False}
+        groups += [
+            Series("", edge_b[which], edge_a[which], look=at_edge | {"marker": arrow})
+            for arrow, which in beyond.items()
+        ]
     scatter_plot(ax, groups, x="difficulty b", y="discrimination a").axhline(0, color=GREY, linewidth=0.8)
     for values, (least, most), limit in (
         (axes_for["difficulty"], SHOWN_DIFFICULTY, ax.set_xlim),
@@ -189,13 +199,13 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
     The people are the norm sample, or the population where there is none. Items beyond the range shown are at its
     edge as arrowheads.
     """
-    items, people = found.scale.items, _people(found)
+    items, (weakest, ablest, share_of_people) = found.scale.items, _people(found.scale)
     known = np.isfinite(items.difficulty)
     difficulty = items.difficulty[known]
     place = np.round(np.clip(difficulty, *SHOWN_DIFFICULTY) / BIN) * BIN
-    ends = np.array([-3.0, 3.0, *place, *people])
+    ends = np.array([-3.0, 3.0, *place, weakest, ablest])
     centres = np.arange(np.floor(ends.min() / BIN), np.ceil(ends.max() / BIN) + 1) * BIN
-    share = _share_of_people(found, centres)
+    share = share_of_people(centres)
     who = "population" if found.scale.norms is None else f"{found.scale.norms.n} respondents"
     bar_plot(
         ax, [Series("", centres, -share / share.max())], x=f"{who}   |   {items.n_items} items",
@@ -206,8 +216,8 @@ def draw_wright_map(ax: Axes, found: ItemMap) -> Axes:
     if items.n_items <= MOST_NAMED:
         letters = int(ROW_LETTERS * ax.bbox.width / ax.figure.dpi)
         for centre in rows:
-            text = _named(names[place == centre], letters)
-            ax.text(0.03, centre, text, va="center", fontsize=8, color=BLUE, parse_math=False)
+            named = _named(names[place == centre], letters)
+            ax.text(0.03, centre, named, va="center", fontsize=8, color=BLUE, parse_math=False)
     else:
         across = np.concatenate([0.5 + np.arange(n) for n in n_here]) / max(40, *n_here)
         ax.plot(across, np.repeat(rows, n_here), "o", color=BLUE, markersize=3)
@@ -234,32 +244,30 @@ def _named(names: NDArray[np.object_], most: int) -> str:
     return shortened(names[0], most=most - len(more)) + more
 
 
-def _people(found: ItemMap) -> tuple[float, float]:
-    """Between which abilities the people are."""
-    norms, population = found.scale.norms, found.scale.population
-    if norms is not None:
-        return float(norms.theta.min()), float(norms.theta.max())
-    mean, sd = (0.0, 1.0) if population is None else (population.mean, population.deviation)
-    return mean - 3 * sd, mean + 3 * sd
+def _people(scale: Scale) -> tuple[float, float, Callable[[NDArray[np.float64]], NDArray[np.float64]]]:
+    """Between which abilities the people are, and their share near each of some, with one factor for all."""
+    if (norms := scale.norms) is not None:
 
+        def counted(centres: NDArray[np.float64]) -> NDArray[np.float64]:
+            edges = np.append(centres - BIN / 2, centres[-1] + BIN / 2)
+            return np.histogram(norms.theta, bins=edges, weights=norms.weights)[0].astype(np.float64)
 
-def _share_of_people(found: ItemMap, centres: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of people near each of these abilities, with one factor for all."""
-    norms, population = found.scale.norms, found.scale.population
-    if norms is not None:
-        edges = np.append(centres - BIN / 2, centres[-1] + BIN / 2)
-        return np.histogram(norms.theta, bins=edges, weights=norms.weights)[0].astype(np.float64)
-    if population is None:
-        return np.asarray(np.exp(-0.5 * centres**2), dtype=np.float64)
-    density = population.weights / np.gradient(population.nodes)
-    return np.asarray(np.interp(centres, population.nodes, density, left=0, right=0), dtype=np.float64)
+        return float(norms.theta.min()), float(norms.theta.max()), counted
+    if (population := scale.population) is None:
+        return -3.0, 3.0, lambda centres: np.exp(-0.5 * centres**2)
+    density, reach = population.weights / np.gradient(population.nodes), 3 * population.deviation
+
+    def read(centres: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.interp(centres, population.nodes, density, left=0, right=0)
+
+    return population.mean - reach, population.mean + reach, read
 
 
 def draw_sum_scores(ax: Axes, found: SumScoreTable) -> Axes:
     """Ability of each raw score with its interval."""
     of = found.abilities
     line = Series("", found.score, of.theta, of.lower, of.upper, {"marker": "o", "markersize": 3})
-    return curve_plot(ax, [line], x="raw score", y="ability θ")
+    return curve_plot(ax, [line], x="raw score", y=ABILITY_LABEL)
 
 
 def draw_expected_errors(ax: Axes, plan: irtbench.analysis.CrowdPlan) -> Axes:
@@ -307,8 +315,8 @@ def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
 def draw_loadings(ax: Axes, items: pd.DataFrame, columns: list[str]) -> Axes:
     """Loadings, or slopes, of each item on each ability: these columns of a row an item with its ``item_id``."""
     what = "loading" if columns[0].startswith("loading") else "slope"
-    loadings = items[columns].to_numpy(dtype=np.float64)
-    return square_plot(ax, loadings, list(items["item_id"]), columns, label=f"size of the {what}")
+    values = items[columns].to_numpy(dtype=np.float64)
+    return square_plot(ax, values, list(items["item_id"]), columns, label=f"size of the {what}")
 
 
 def map_panels(maps: Sequence[ItemMap]) -> list[Drawing]:
@@ -325,14 +333,15 @@ def map_panels(maps: Sequence[ItemMap]) -> list[Drawing]:
 
 def raw_score_panels(scales: Sequence[Scale]) -> list[Drawing]:
     """Ability by raw score of each scale that is short enough for a table of it."""
-    found = {scale.name: sum_score_table(scale) for scale in scales if scale.items.n_items <= MOST_ITEMS}
     return [
         on_axes(
-            "raw_scores", partial(draw_sum_scores, found=table), heading=name,
-            description=f"Ability on {name} rises from {decimal(table.abilities.theta[0])} with none right to "
+            "raw_scores", partial(draw_sum_scores, found=table), heading=scale.name,
+            description=f"Ability on {scale.name} rises from {decimal(table.abilities.theta[0])} with none right to "
             f"{decimal(table.abilities.theta[-1])} with all.",
         )
-        for name, table in found.items()
+        for scale in scales
+        if scale.items.n_items <= MOST_ITEMS
+        for table in [sum_score_table(scale)]
     ]  # fmt: skip
 
 
@@ -394,13 +403,15 @@ def fit_figures(scale: Scale | None, items: pd.DataFrame) -> list[Block]:
     if scale is None:
         return loading_figures(items)
     kept = scale.items
-    description = f"Item characteristic curves of {plural(kept.n_items, 'item')}."
     return [
-        *one_panel("curves", partial(draw_curves, kept=kept), description, categories=kept.categories is not None),
+        *one_panel(
+            "curves", partial(draw_curves, kept=kept),
+            f"Item characteristic curves of {plural(kept.n_items, 'item')}.", categories=kept.categories is not None,
+        ),
         *_information({"all": kept}),
         *figure(map_panels([item_map(scale)]), words("wright_map")),
         *figure(position_panels([scale], None, ""), words("abilities_of_norm_sample")),
-    ]
+    ]  # fmt: skip
 
 
 def loading_figures(items: pd.DataFrame) -> list[Block]:
@@ -446,14 +457,16 @@ def wright_figures(maps: Mapping[str, ItemMap]) -> list[Block]:
 def draw_categories(ax: Axes, item: CategoryParameters) -> Axes:
     """Probability of each category of one item along ability."""
     (p,) = item.probabilities(ABILITIES)
-    lines = [Series(str(name), ABILITIES, p[:, k]) for k, name in enumerate(item.categories[0])]
+    lines = [Series(str(name), ABILITIES, own) for name, own in zip(item.categories[0], p.T, strict=True)]
     return curve_plot(ax, lines, x=ABILITY_LABEL, y="probability", **PROBABILITIES)
 
 
 def drift_figures(drift: pd.DataFrame) -> list[Block]:
     """Of a link: the common items on both sides of it, as drift.csv has them."""
-    description = f"{plural(len(drift), 'common item')}, {int(drift['released'].sum())} left out of the link."
-    return one_panel("drift", partial(draw_drift, table=drift), description, height=WIDTH)
+    return one_panel(
+        "drift", partial(draw_drift, table=drift),
+        f"{plural(len(drift), 'common item')}, {int(drift['released'].sum())} left out of the link.", height=WIDTH,
+    )  # fmt: skip
 
 
 def form_figures(scales: Sequence[Scale], found: irtbench.building.AssembledForms) -> list[Block]:
@@ -477,7 +490,8 @@ def form_figures(scales: Sequence[Scale], found: irtbench.building.AssembledForm
 
 def plan_figures(plan: irtbench.analysis.CrowdPlan) -> list[Block]:
     """Of a plan: the standard error to expect of each item."""
-    description = f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}."
-    people = plural(plan.n_respondents, "respondent")
-    draw = partial(draw_expected_errors, plan=plan)
-    return one_panel("expected_errors", draw, description, people=people, n_each=plan.n_each)
+    return one_panel(
+        "expected_errors", partial(draw_expected_errors, plan=plan),
+        f"Expected standard errors of difficulty of {plural(plan.n_items, 'item')}.",
+        people=plural(plan.n_respondents, "respondent"), n_each=plan.n_each,
+    )  # fmt: skip

@@ -76,7 +76,7 @@ def percentile_figures(scores: pd.DataFrame, scoring: ScoringSettings, people: s
     if len(scores) <= FEW_SENTENCES or given.empty:
         return []
     n, n_scales = given["respondent_id"].nunique(), given["scale"].nunique()
-    among = AMONG[scoring.norm].format(people=people or "people") + group_in_words(scoring)
+    among = _among(scoring, people)
     return one_panel(
         "percentiles", partial(draw_percentiles, scores=given, label=f"better than so many percent {among}"),
         " ".join(place(row, scoring, people) for row in given.head(MOST_DESCRIBED).to_dict("records")),
@@ -101,9 +101,8 @@ def places(scores: pd.DataFrame, scoring: ScoringSettings, people: str = "") -> 
     sentences: list[Sentence] = [
         (place(row, scoring, people),) for row in shown.head(MOST_SENTENCES).to_dict("records")
     ]
-    if len(shown) > len(sentences):
-        more = plural(len(shown) - len(sentences), "other")
-        sentences.append((f"Nor is a percentile given to {more}; the table of scores says why.",))
+    if more := len(shown) - len(sentences):
+        sentences.append((f"Nor is a percentile given to {plural(more, 'other')}; the table of scores says why.",))
     return sentences
 
 
@@ -122,9 +121,12 @@ def place(row: Mapping[Any, Any], scoring: ScoringSettings, people: str = "") ->
         return f"{who}: no percentile is given: {why.replace('lz* -', 'lz* −')}."
     if np.isnan(row["percentile"]):
         return f"{who}: ability {decimal(row['theta'])}; no percentile without a norm sample."
-    among = AMONG[scoring.norm].format(people=people or "people")
     ends = f"[{decimal(row['percentile_lower'], 0)}, {decimal(row['percentile_upper'], 0)}]"
-    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {among}{group_in_words(scoring)}."
+    return f"{who} is better than {decimal(row['percentile'], 0)}% {ends} {_among(scoring, people)}."
+
+
+def _among(scoring: ScoringSettings, people: str) -> str:
+    return AMONG[scoring.norm].format(people=people or "people") + group_in_words(scoring)
 
 
 def group_in_words(scoring: ScoringSettings) -> str:
@@ -202,10 +204,9 @@ def score_figures(scales: Sequence[Scale], scores: pd.DataFrame, *, level: float
 
 
 def _positions(name: str, scale: str, own: pd.DataFrame) -> Drawing:
-    where = f" on {scale}" if scale else ""
     return on_axes(
-        name, partial(draw_positions, scores=own), heading=scale,
-        description=f"Abilities of {plural(len(own), 'system')}{where}.", height=0.9 + ROW * (len(own) + 1),
+        name, partial(draw_positions, scores=own), heading=scale, height=0.9 + ROW * (len(own) + 1),
+        description=f"Abilities of {plural(len(own), 'system')}{f' on {scale}' if scale else ''}.",
     )  # fmt: skip
 
 
@@ -286,8 +287,10 @@ def adaptive_figures(found: AdaptivePaths, *, wanted: float | None) -> list[Bloc
     """
     if found.paths.empty:
         return []
-    paths, errors = partial(draw_paths, found=found), partial(draw_errors_by_step, found=found, wanted=wanted)
+    errors = partial(draw_errors_by_step, found=found, wanted=wanted)
     return [
-        *one_panel("paths", paths, "Ability after each item asked.", caption="adaptive_paths"),
+        *one_panel(
+            "paths", partial(draw_paths, found=found), "Ability after each item asked.", caption="adaptive_paths"
+        ),
         *one_panel("errors_by_step", errors, "The standard error falls with each item."),
     ]

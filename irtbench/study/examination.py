@@ -9,7 +9,7 @@ commands: `fit --prior hierarchical` of 90 systems x 1,157 items 30 (21 expected
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
@@ -132,15 +132,16 @@ def prior_for(responses: Responses) -> tuple[Prior, str]:
     n, right = responses.n_by_item, responses.proportion_correct() * responses.n_by_item
     rarer = np.minimum(right, n - right)
     varied = rarer > 0  # not of an item without a response
-    shape = Shape(
-        n_respondents=responses.n_respondents,
-        n_items=int(varied.sum()),
-        per_item=float(np.median(n[varied])) if varied.any() else 0.0,
-        graded=True,
-        has_answers=False,
-        some_apart=bool((varied & (rarer.round() == 1) & (n >= FEW_RESPONSES)).any()),
+    return choose_prior(
+        Shape(
+            n_respondents=responses.n_respondents,
+            n_items=int(varied.sum()),
+            per_item=float(np.median(n[varied])) if varied.any() else 0.0,
+            graded=True,
+            has_answers=False,
+            some_apart=bool((varied & (rarer.round() == 1) & (n >= FEW_RESPONSES)).any()),
+        )
     )
-    return choose_prior(shape)
 
 
 def advise(shape: Shape, prior: Prior, obstacles: tuple[str, ...]) -> tuple[CommandAdvice, ...]:
@@ -254,8 +255,7 @@ class Examination(Shown):
 
     def table(self) -> pd.DataFrame:
         """One row a finding: ``severity, code, text, n, examples``."""
-        columns = ["severity", "code", "text", "n", "examples"]
-        return pd.DataFrame([vars(finding) for finding in self.findings], columns=columns)
+        return pd.DataFrame([vars(one) for one in self.findings], columns=[one.name for one in fields(Finding)])
 
     def in_short(self) -> str:
         """Size, how much was found, and the prior that suits it."""

@@ -133,8 +133,8 @@ def dead_items(data: SparseResponses) -> list[Finding]:
 
 def lonely_items(data: SparseResponses) -> list[Finding]:
     """Items that one respondent alone got right or wrong: the slope may grow without end."""
-    right, wrong = data.n_correct_by_item, data.n_by_item - data.n_correct_by_item
-    chosen = varied(data) & (np.minimum(right, wrong) == 1) & (data.n_by_item >= FEW_RESPONSES)
+    rarer = np.minimum(data.n_correct_by_item, data.n_by_item - data.n_correct_by_item)
+    chosen = (rarer == 1) & (data.n_by_item >= FEW_RESPONSES)
     return found(
         "warning", "one_apart", where(chosen, data.item_ids), "items were answered differently by one respondent alone",
         "their slopes may grow without end: --prior weak, or leave them out",

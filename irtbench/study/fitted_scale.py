@@ -13,16 +13,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+import irtbench.analysis
+import irtbench.estimation
 from irtbench.bank.bank import NOT_ON_A_SCALE
 from irtbench.bank.norms import MOST_NORMS, Norms
 from irtbench.bank.scale import Scale
+from irtbench.building.prune_rules import constant_items
 from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTable
+from irtbench.data.readers.respondents import read_groups
 from irtbench.data.response_blocks import ROWS, some_respondents
 from irtbench.data.responses import ResponseMatrix, Responses, name_first, positions_of
 from irtbench.data.sparse_responses import SparseResponses
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_parameters import ItemParameters, sensible_items
+from irtbench.models.parameter_table import read_pattern
 from irtbench.models.quadrature import Quadrature, normal_population
 from irtbench.scoring.ability import Abilities
 from irtbench.scoring.bulk import score_matrix
@@ -58,11 +63,9 @@ class FittedScale:
 
     def on(self, covariates: pd.DataFrame, file: Path) -> Self:
         """The same with the regression of ability on what a file says of the respondents."""
-        from irtbench.analysis.latent_regression import ability_regression
-
         if self.scale is None or not isinstance(self.data, ResponseMatrix):
             raise InputError(ONE_IN_MEMORY)
-        found = ability_regression(self.data, self.scale.items, covariates)
+        found = irtbench.analysis.ability_regression(self.data, self.scale.items, covariates)
         about = {
             "file": file.name, "residual_sd": found.residual_sd, "se_residual_sd": found.se_residual_sd,
             "explained": found.explained, "log_likelihood": found.log_likelihood,
@@ -102,20 +105,17 @@ class SeveralAbilities:
 
     def fit(self, data: ResponseMatrix | CodedScores, models: Models, of: Fit) -> FittedScale:
         """The items, and abilities on each axis."""
-        from irtbench.estimation.factors import factor_scores, fit_factors
-        from irtbench.models.parameter_table import read_pattern
-
         n_factors, zero_loadings = self.n_factors, None
         if self.pattern is not None:
             zero_loadings = read_pattern(self.pattern, data.item_ids)
             if n_factors not in (1, zero_loadings.shape[1]):
                 raise InputError(f"{self.pattern}: {zero_loadings.shape[1]} abilities, but --factors says {n_factors}")
             n_factors = zero_loadings.shape[1]
-        fitted = fit_factors(
+        fitted = irtbench.estimation.factors.fit_factors(
             data, n_factors, models=models, levels=of.levels or None, zero_loadings=zero_loadings,
             prior_guessing=of.prior_guessing, seed=of.seed, device=of.device,
         )  # fmt: skip
-        scores = factor_scores(fitted, data, seed=of.seed, device=of.device)
+        scores = irtbench.estimation.factor_scores(fitted, data, seed=of.seed, device=of.device)
         found = fitted.summary() | {"seed": of.seed}
         return FittedScale(found, fitted.table(), scores, words=[f"standard errors: {found['standard_errors']}"])
 
@@ -130,14 +130,11 @@ class Testlets:
 
     def fit(self, data: ResponseMatrix | CodedScores, models: Models, of: Fit) -> FittedScale:
         """The items, and the general ability with and without regard to testlets."""
-        from irtbench.analysis.effect_of_testlets import effect_of_testlets
-        from irtbench.estimation.bifactor import fit_bifactor
-
-        fitted = fit_bifactor(
+        fitted = irtbench.estimation.bifactor.fit_bifactor(
             data, self.testlets, models=models, levels=of.levels or None, specific_slopes=self.specific_slopes,
             prior_guessing=of.prior_guessing, seed=of.seed, device=of.device,
         )  # fmt: skip
-        effect = effect_of_testlets(data, fitted, seed=of.seed, device=of.device)
+        effect = irtbench.analysis.effect_of_testlets.effect_of_testlets(data, fitted, seed=of.seed, device=of.device)
         words = effect.in_words()
         if fitted.alike and self.specific_slopes == "free" and not fitted.one_slope:
             words.append(
@@ -164,14 +161,12 @@ class Fit(ABC):
 
     def labels(self, data: Responses) -> list[str] | None:
         """The group of each respondent; None where there is one group."""
-        from irtbench.data.readers.respondents import read_groups
-
         if self.groups is None:
             return None
-        group_of, respondent_ids = read_groups(self.groups), data.respondent_ids
+        group_of = read_groups(self.groups)
         refusal = f"{self.groups}: no group of respondent {{}}; expected one of each who answered"
-        positions_of(respondent_ids, list(group_of), refusal)
-        return [group_of[name] for name in respondent_ids]
+        positions_of(data.respondent_ids, list(group_of), refusal)
+        return [group_of[name] for name in data.respondent_ids]
 
     def in_words(self, data: Responses) -> str:
         """What is about to be fitted."""
@@ -249,8 +244,6 @@ class RightOrWrong(Fit):
         priors or a learnt prior keep finite: easy items that all got right belong to the items whose difficulties the
         prior is learnt from.
         """
-        from irtbench.building.prune_rules import constant_items
-
         learns = self.with_prior_for(data)[0].settings.prior == "hierarchical"
         constant = {one.item_id: one.reason for one in constant_items(data)}
         anchors = () if self.anchors is None else self.anchors.items.item_ids
@@ -279,16 +272,17 @@ class RightOrWrong(Fit):
         self, data: Responses, labels: Sequence[str] | None = None, ranks: Ranks | None = None
     ) -> tuple[Any, Scale, FittedScale, pd.DataFrame | None]:
         """Of several groups those of concurrent calibration: the items of all, and the reference group's norms."""
-        from irtbench.estimation.fit import fit_model
-        from irtbench.estimation.multiple_groups import fit_groups
-
         if labels is None:
-            fitted = fit_model(data, self.settings, anchors=self.anchors, seed=self.seed, ranks=ranks)
+            fitted = irtbench.estimation.fit.fit_model(
+                data, self.settings, anchors=self.anchors, seed=self.seed, ranks=ranks
+            )
             scale = scale_of(fitted.items, fitted.estimated_population, fitted.joint_error)
             return fitted, scale, FittedScale(fitted.summary(), fitted.table()), None
         if isinstance(data, SparseResponses):
             raise InputError("--groups: so sparse a table of so many items goes with one group only")
-        grouped = fit_groups(data.to_matrix(), labels, self.settings, reference=self.reference, seed=self.seed)
+        grouped = irtbench.estimation.multiple_groups.fit_groups(
+            data.to_matrix(), labels, self.settings, reference=self.reference, seed=self.seed
+        )
         scale = scale_of(grouped.items[0], None, grouped.joint_error)
         return grouped, scale, FittedScale(grouped.summary(), grouped.common_table()), grouped.table()
 
@@ -302,24 +296,21 @@ class ScatteredTrials(RightOrWrong):
 
     def fit(self, data: Responses, **_: Any) -> FittedScale:
         """The items, and abilities as if trials were responses to items of their own."""
-        from irtbench.estimation.dispersion import fit_trials
-
         if not isinstance(data, ResponseMatrix) or data.trials is None:
             raise InputError(
                 "--dispersion: expected several trials of an item (repeated pairs, or n_correct of n_trials)"
             )
-        fitted = fit_trials(data, self.dispersion, device=self.device, seed=self.seed)
+        fitted = irtbench.estimation.fit_trials(data, self.dispersion, device=self.device, seed=self.seed)
         by_trials, items = fitted.matrix(data)
         rho = fitted.parameters[:, 2]
         figure = f"{rho[0]:.3f}" if self.dispersion == "scale" else f"{rho.min():.3f} to {rho.max():.3f}"
-        words = [
-            f"dispersion {figure}: without any the log-likelihood is {fitted.log_likelihood_binomial:.3f} "
-            f"(p {fitted.p:.3g})",
-            "no bank.json is written: score takes trials as independent",
-        ]
         return FittedScale(
-            fitted.summary(), fitted.table(), score_responses(scale_of(items, None), by_trials), words=words
-        )
+            fitted.summary(), fitted.table(), score_responses(scale_of(items, None), by_trials), words=[
+                f"dispersion {figure}: without any the log-likelihood is {fitted.log_likelihood_binomial:.3f} "
+                f"(p {fitted.p:.3g})",
+                "no bank.json is written: score takes trials as independent",
+            ],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,9 +359,9 @@ class InCategories(Fit):
         """Whether a prior of these items can be learnt from them."""
         from irtbench.estimation.few_respondents.item_grid import MOST_CATEGORIES
 
+        models = self._models(data)
         if data.on_disk or self.groups is not None or max(map(len, data.categories)) > MOST_CATEGORIES:
             return False
-        models = self._models(data)
         names = set(models.values()) if isinstance(models, Mapping) else {models}
         plain = all(value in (None, "normal") for name, value in self.settings.items() if name != "device")
         return plain and names <= {"grm", "gpcm", "2pl"}
@@ -378,9 +369,7 @@ class InCategories(Fit):
     def _fitted(
         self, data: Responses, labels: Sequence[str] | None = None, ranks: Ranks | None = None
     ) -> tuple[Any, Scale, FittedScale, pd.DataFrame | None]:
-        from irtbench.estimation.fit_categories import fit_categories
-
-        fitted = fit_categories(
+        fitted = irtbench.estimation.fit_categories.fit_categories(
             cast("CodedScores | StoredScores", data), self._models(data),
             levels=None if data.on_disk else self.levels or None, equal=self.equal, anchors=self.anchors, groups=labels,
             reference=self.reference, seed=self.seed, **{"prior": self.prior, **self.settings},
@@ -390,8 +379,8 @@ class InCategories(Fit):
             table = items.table().assign(n_responses=fitted.n_by_item)
         scale = scale_of(items or fitted.items.as_items(), fitted.estimated_population)
         settings = {"model": self.model, "prior": self.prior, "levels": list(self.levels)}
-        found = fitted.summary() | {"settings": settings}
-        return fitted, scale, FittedScale(found, table, words=self._gaps_in_words(fitted.items)), fitted.groups
+        results = FittedScale(fitted.summary() | {"settings": settings}, table, words=self._gaps_in_words(fitted.items))
+        return fitted, scale, results, fitted.groups
 
     def _gaps_in_words(self, items: CategoryParameters) -> list[str]:
         """Which categories nobody was given."""
@@ -489,8 +478,7 @@ def norms_of(abilities: Sequence[Abilities]) -> Norms:
 
 def scored_in_blocks(scale: Scale, data: Responses, seed: int, file: Path | None, **how: Any) -> Scale:
     """The same with some of the respondents, drawn at random, as its norm sample; all are scored into the file."""
-    some = some_respondents(data, MOST_NORMS, seed)[1]
-    settings = ScoringSettings(item_error="none")
+    some, settings = some_respondents(data, MOST_NORMS, seed)[1], ScoringSettings(item_error="none")
     scale = replace(scale, norms=norms_of([score_abilities(scale, part, settings) for part in some.parts(ROWS)]))
     if file is not None:
         score_matrix(scale, data, file, **how)

@@ -13,7 +13,7 @@ import pandas as pd
 
 from irtbench.analysis.dependence_bootstrap import RefitMany, little_to_find, samples_for, with_bootstrap
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, Shrinkage, explain_difficulty
-from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths, time_horizon
+from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths
 from irtbench.analysis.linear_logistic_test import LinearLogisticTest
 from irtbench.analysis.wrong_keys import WrongKeys, wrong_keys
 from irtbench.bank.scale import Scale
@@ -122,12 +122,12 @@ def suspected_keys(
     """Each item's probability that its key is wrong, an option a row, and the fit."""
     grading = GradingSettings()
     right = normalised_keys(known, grading)
-    answered = list(pd.unique(given["item_id"]))
-    positions_of(answered, list(right), f"{file}: no key for item {{}}; expected one for every item answered")
+    refusal = f"{file}: no key for item {{}}; expected one for every item answered"
+    positions_of(list(pd.unique(given["item_id"])), list(right), refusal)
     # any answer may be the right one here: none is too strange to be an option
     given = given.assign(answer=as_labels(normalise_answers(given["answer"], grading.normalise), right))
-    correct = given["answer"] == given["item_id"].map(right)
-    responses = ResponseMatrix.from_long(given.assign(response=correct.astype(np.float64))).answered()
+    correct = (given["answer"] == given["item_id"].map(right)).astype(np.float64)
+    responses = ResponseMatrix.from_long(given.assign(response=correct)).answered()
     varied = without_constant(responses)
     if not varied.n_items:
         raise InputError("keys: no item was answered by some as its key says and by others not; expected such items")
@@ -139,7 +139,6 @@ def suspected_keys(
     return found, distractor_table(given, right, responses), fitted
 
 
-Model = Literal["rasch", "2pl"]
 MOST_GRADES = 200_000  # with more the items are fitted first
 
 
@@ -201,32 +200,17 @@ class Explained:
         return about | {"items_left_out": self.without}
 
 
-@dataclass(frozen=True, eq=False)
-class Lengths:
-    """What is asked of horizons: how long tasks are, shares of tasks solved, and in which unit."""
-
-    lengths: pd.Series[float]
-    shares: tuple[float, ...]
-    unit: str
-
-    @classmethod
-    def among(
-        cls, known: ItemFeatures, column: str, shares: tuple[float, ...], file: Path
-    ) -> tuple[Lengths, ItemFeatures]:
-        """The lengths in a column, and the features with the logarithm of the length in its place."""
-        if column not in known.names:
-            raise InputError(f"{file}: no column of numbers {column}; there are {', '.join(known.names[:5])}")
-        place = known.names.index(column)
-        lengths = pd.Series(known.values[:, place], list(known.item_ids))
-        values = known.values.copy()
-        values[:, place] = log_lengths(lengths, known.item_ids)
-        names = tuple(f"log {name}" if name == column else name for name in known.names)
-        unit = next((word for word in TIMES if word in column.lower()), column)
-        return cls(lengths, shares, unit), ItemFeatures(known.item_ids, names, values)
-
-    def horizons(self, data: ResponseMatrix, model: Model, progress: Callable[[str], None]) -> TimeHorizon:
-        """The length of tasks that each system solves so often."""
-        return time_horizon(data, self.lengths, shares=self.shares, unit=self.unit, model=model, progress=progress)
+def with_log_lengths(known: ItemFeatures, column: str, file: Path) -> tuple[dict[str, Any], ItemFeatures]:
+    """Lengths of tasks in a column and their unit, as `time_horizon` takes them; the features with their logarithm."""
+    if column not in known.names:
+        raise InputError(f"{file}: no column of numbers {column}; there are {', '.join(known.names[:5])}")
+    place = known.names.index(column)
+    lengths = pd.Series(known.values[:, place], list(known.item_ids))
+    values = known.values.copy()
+    values[:, place] = log_lengths(lengths, known.item_ids)
+    names = tuple(f"log {name}" if name == column else name for name in known.names)
+    unit = next((word for word in TIMES if word in column.lower()), column)
+    return {"lengths": lengths, "unit": unit}, ItemFeatures(known.item_ids, names, values)
 
 
 def explained_bank(
@@ -236,9 +220,9 @@ def explained_bank(
     """The second step on the items of a scale of this source, and of features from this file."""
     there, without = with_features(scale.items.item_ids, known, source, features)
     chosen = scale.select(there)
-    errors = errors_of_table(source, chosen.items.item_ids) if chosen.items.covariance is None else None
     found = explain_difficulty(
-        chosen.items, known, standard_errors=errors, joint_error=chosen.joint_error, shrinkage=shrinkage, curved=curved,
+        chosen.items, known, joint_error=chosen.joint_error, shrinkage=shrinkage, curved=curved,
+        standard_errors=errors_of_table(source, there) if chosen.items.covariance is None else None,
         population=scale.population, rng=rng,
     )  # fmt: skip
     return Explained(found, None, without=without)
@@ -289,7 +273,7 @@ def holds_items(source: Path) -> bool:
     return head.has("scales") or (head.has("discrimination") and (head.has("difficulty") or head.has("intercept")))
 
 
-def errors_of_table(source: Path, item_ids: tuple[str, ...]) -> NDArray[np.float64] | None:
+def errors_of_table(source: Path, item_ids: Sequence[str]) -> NDArray[np.float64] | None:
     """Standard errors of difficulty in a table of item parameters; None where there is none."""
     if not source.is_file() or not look_at(source).has("item_id", "discrimination", "se_difficulty"):
         return None

@@ -283,8 +283,7 @@ def screen_respondents(
     if settings.screening.person_fit_p is None:
         return _screened(settings, data, (), each, progress)
     before = _screened(settings, data, (), lambda screening: None, progress)
-    kept = data.responses.select_respondents(before.kept)
-    drawn, some = some_respondents(kept, sample, settings.study.seed)
+    drawn, some = some_respondents(data.responses.select_respondents(before.kept), sample, settings.study.seed)
     progress(f"screening: person fit by a fit to {drawn.n} of {drawn.of} respondents")
     return _screened(settings, data, fits_of_study(some, settings, data), each, progress)
 
@@ -319,8 +318,8 @@ def screening_of(
     for fit in fits:
         here = kept.select_items(fit.responses.item_ids).answered()
         if data.categories is not None and (known := fit.fitted.items.categories) is not None:
-            own_categories = dict(zip(known.item_ids, known.categories, strict=True))
-            here = in_categories_of(here, data.categories, own_categories).answered()
+            in_fit = dict(zip(known.item_ids, known.categories, strict=True))
+            here = in_categories_of(here, data.categories, in_fit).answered()
         if here.n_respondents:
             own.append(replace(fit, responses=here, abilities=abilities_of(fit.fitted, here, item_error="none")))
     return found.judged_by_fit(joint_person_fit(own, responses.respondent_ids))
@@ -360,5 +359,5 @@ def agreement_of_kept(
     """Agreement of the respondents kept, over all items and those of each label; None and empty without answers."""
     if data.answers is None:
         return None, {}
-    kept = np.array(screening.respondent_ids)[screening.kept]
-    return agreement_of(data.answers, data.items, kept.tolist(), settings.grading)
+    kept = np.array(screening.respondent_ids)[screening.kept].tolist()
+    return agreement_of(data.answers, data.items, kept, settings.grading)

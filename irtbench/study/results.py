@@ -269,7 +269,6 @@ def save_study(study: Study, file: Path) -> None:
     It holds names and graded responses of the screened respondents, settings, items, and every fit; neither raw answers
     nor the paths of files, nor what the bank alone needs (the joint error of items, most pairs of items).
     """
-    parts = [scale.responses for scale in study.scales]
     lean = replace(
         study,
         settings=_without_paths(study.settings),
@@ -281,15 +280,14 @@ def save_study(study: Study, file: Path) -> None:
         if study.system_explanation is None
         else replace(study.system_explanation, items=study.system_explanation.surprises().drop(columns="chance")),
     )
-    none_removed = [scale.pruning.fit_after is scale.pruning.fit_before for scale in study.scales]
     record = {
         "format": FORMAT,
         "version": VERSION,
         "study": _strict(_without_unused(to_plain(lean))),
-        "responses": [_rows(part) for part in parts],
-        "none_removed": none_removed,
+        "responses": [_rows(scale.responses) for scale in study.scales],
+        "none_removed": [scale.pruning.fit_after is scale.pruning.fit_before for scale in study.scales],
     }
-    record["hash"] = _hash(record)
+    record["hash"] = text_hash(json.dumps(record, sort_keys=True))
     text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     file.write_text(escaped(text) + "\n", encoding="utf-8")
 
@@ -319,7 +317,8 @@ def load_study(folder: Path) -> Study:
     if not isinstance(record, dict) or (record.get("format"), record.get("version")) != (FORMAT, VERSION):
         raise InputError(f"file {file}: holds no study of version {VERSION}; {again}")
     try:
-        if record.pop("hash", None) not in (None, _hash(record)):  # earlier versions wrote none
+        stated = record.pop("hash", None)
+        if stated not in (None, text_hash(json.dumps(record, sort_keys=True))):  # earlier versions wrote none
             raise ValueError("not what was written")
         found: Study = from_plain(Study, json.loads(json.dumps(record["study"]), object_hook=_loose))
         scales = tuple(
@@ -336,39 +335,33 @@ def load_study(folder: Path) -> Study:
     return replace(found, scales=scales, bank=ItemBank(retained, found.settings.card) if retained else None)
 
 
-def _hash(record: dict[str, Any]) -> str:
-    return text_hash(json.dumps(record, sort_keys=True))
-
-
 def _without_paths(settings: StudyFile) -> StudyFile:
     """The settings with the names of files alone."""
     data, score = settings.data, settings.score
-    named = replace(
-        data,
-        answers=Path(data.answers.name),
-        items=None if data.items is None else Path(data.items.name),
-        respondents=None if data.respondents is None else Path(data.respondents.name),
-    )
     return replace(
         settings,
         path=Path(settings.path.name),
-        data=named,
+        data=replace(
+            data,
+            answers=Path(data.answers.name),
+            items=None if data.items is None else Path(data.items.name),
+            respondents=None if data.respondents is None else Path(data.respondents.name),
+        ),
         score=replace(score, systems=tuple(Path(file.name) for file in score.systems)),
         output=replace(settings.output, directory=None),
     )
 
 
 def _lean(scale: ScaleStudy) -> ScaleStudy:
-    rounds = [
+    rounds = tuple(
         replace(r, fitted=replace(r.fitted, joint_error=None), local_dependence=_least_pairs(r.local_dependence))
         for r in scale.pruning.rounds
-    ]
-    pruning = replace(scale.pruning, rounds=tuple(rounds))
+    )
     own = None if scale.scale is None else replace(scale.scale, joint_error=None)
     of_all = scale.of_all
     if of_all is not None and of_all.fitted is not None:
         of_all = replace(of_all, fitted=replace(of_all.fitted, joint_error=None))
-    return replace(scale, pruning=pruning, scale=own, abilities=None, of_all=of_all)
+    return replace(scale, pruning=replace(scale.pruning, rounds=rounds), scale=own, abilities=None, of_all=of_all)
 
 
 def _without_unused(plain: dict[str, Any]) -> dict[str, Any]:
@@ -412,15 +405,16 @@ def _matrix(rows: dict[str, Any]) -> ResponseMatrix:
 
 def _strict(value: Any) -> Any:
     """What JSON has no number for as ``{"number": "NaN"}``."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"number": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
-    if isinstance(value, dict):
-        return {name: _strict(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):  # of hundreds of thousands of numbers and names most stay as they are
-        return [
-            entry if type(entry) is str or (type(entry) is float and math.isfinite(entry)) else _strict(entry)
-            for entry in value
-        ]
+    match value:
+        case float() if not math.isfinite(value):
+            return {"number": "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+        case dict():
+            return {name: _strict(entry) for name, entry in value.items()}
+        case list() | tuple():  # of hundreds of thousands of numbers and names most stay as they are
+            return [
+                entry if type(entry) is str or (type(entry) is float and math.isfinite(entry)) else _strict(entry)
+                for entry in value
+            ]
     return None if value is pd.NA else value
 
 

@@ -94,8 +94,9 @@ def study_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder:
     of_all = None
     if scales.everybody is not None:
         given = scales.everybody.select_items(responses.item_ids)
-        n = given.answered().n_respondents
-        of_all = FittedToAll(given.item_ids, given.n_by_item, given.n_correct_by_item, n, fitted=None)
+        of_all = FittedToAll(
+            given.item_ids, given.n_by_item, given.n_correct_by_item, given.answered().n_respondents, fitted=None
+        )
     if pruning.rejected is not None or pruning.fitted is None:
         return ScaleStudy(name, responses, pruning, None, None, of_all=of_all)
     fitted, own, in_norms = pruning.fitted, responses.select_items(pruning.kept).answered(), None
@@ -129,14 +130,11 @@ def prune_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder:
     """The items of a scale that the rules keep."""
     settings, categories, here = scales.settings, scales.categories, set(responses.item_ids)
     rules, items = settings.pruning, scales.data.items
-    exclude = [e for e in rules.exclude if e.item_id in here]
-    alike = [item for item in responses.item_ids if categories is not None and len(categories[item]) == 1]
-    named = {e.item_id for e in exclude}
-    exclude += [Exclusion(item, f"all scores are {(categories or {})[item][0]}") for item in alike if item not in named]
+    exclude = {e.item_id: e for e in rules.exclude if e.item_id in here}
+    known = {} if categories is None else {item: categories[item] for item in responses.item_ids if item not in exclude}
+    exclude |= {item: Exclusion(item, f"all scores are {own[0]}") for item, own in known.items() if len(own) == 1}
     rules = replace(
-        rules,
-        exclude=tuple(exclude),
-        protect=tuple(item for item in rules.protect if item in here),
+        rules, exclude=tuple(exclude.values()), protect=tuple(item for item in rules.protect if item in here)
     )
     groups = {item: group for item, group in zip(items.item_ids, items.group, strict=True) if group is not None}
     depends_on: tuple[Any, ...] = (rules, settings.model, settings.study.seed, groups, software_versions())
@@ -329,8 +327,7 @@ def settings_for(
     """The settings as they are for these responses: the prior of grades, and what missing responses rule out."""
     if settings.grades is not None:
         settings = with_prior_of_grades(settings, responses)
-    alike = categories is not None or responses.trials is None
-    if not (alike and responses.observed.all()):
+    if not (categories is not None or responses.trials is None) or not responses.observed.all():
         settings = replace(settings, pruning=settings.pruning.by_bootstrap())
     if control:
         settings = replace(settings, pruning=replace(settings.pruning, compare_factors=False))
@@ -341,11 +338,11 @@ def scored(study: Study, bank: ItemBank, responses: ResponseMatrix, systems: Sys
     """The study with the scores of its respondents and systems, and its short forms."""
     settings = study.settings
     with threads_of(responses, settings):
-        found, scoring = score_systems(bank, settings, systems), settings.score.scoring(seed=settings.study.seed)
+        found = score_systems(bank, settings, systems)
         return replace(
             study,
             forms=study_forms(bank, settings) if forms else None,
-            respondent_scores=score_responses(bank, responses, scoring, unknown_items="ignore"),
+            respondent_scores=score_responses(bank, responses, settings.scoring, unknown_items="ignore"),
             system_scores=found.scores,
             system_explanation=found.explanation,
             group_percentiles=found.group_percentiles,
@@ -381,8 +378,7 @@ def study_dimensions(
         progress(f"number of abilities: not counted, since {why_not}")
         return None, why_not
     seed, factors = study.seed, study.factors
-    checkpoint = Checkpoint(folder, checkpoint_key(data, labels, seed, factors, software_versions()))
-    return checkpoint.once(
+    return Checkpoint(folder, checkpoint_key(data, labels, seed, factors, software_versions())).once(
         "dimensions", Dimensions,
         lambda: find_dimensions(data, labels, max_factors=factors, seed=seed, device=device, progress=progress),
     ), ""  # fmt: skip
@@ -401,7 +397,7 @@ def describe_provenance(settings: StudyFile, answers: Mapping[str, str] | None =
         "pruning_rules": asdict(settings.pruning),
         "screening": asdict(settings.screening),
         "grading": asdict(settings.grading),
-        "scoring": asdict(score.scoring(seed=settings.study.seed))
+        "scoring": asdict(settings.scoring)
         | {"norm_groups": list(score.norm_columns), "norm_weight": score.norm_weight}
         | ({"norm_margins": score.norm_margins} if score.norm_margins else {}),
         "seed": settings.study.seed,

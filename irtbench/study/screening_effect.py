@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+import irtbench.study
 from irtbench.data.answer_patterns import RapidGuesses, rapid_guesses
 from irtbench.data.given import ItemsLike, ResponsesLike, as_answers, as_items, as_responses
 from irtbench.data.grading import GradingSettings, as_compared, grade
@@ -111,12 +112,10 @@ def screening_effect(
     4  hard   after             59                0.38
     5   all   after             59                0.65
     """
-    from irtbench.study.person_screening import fit_scales
-
     responses, items = as_responses(responses), as_items(items)
     answers = None if answers is None else as_answers(answers)
     return effect_of_screening(
-        screening, responses, scales, lambda chosen: fit_scales(chosen, scales, settings, seed=seed),
+        screening, responses, scales, lambda chosen: irtbench.study.fit_scales(chosen, scales, settings, seed=seed),
         lambda chosen: agreement_on(answers, items, chosen, GradingSettings()),
     )  # fmt: skip
 
@@ -160,8 +159,7 @@ def exclusions_by_ability(
     reason = pd.Series(screening.reason, index=screening.respondent_ids)[screening.n_responses > 0]
     sentences = []
     for rule in sorted(set(reason) - {""}):
-        chosen = np.isin(screening.respondent_ids, reason.index[reason == rule])
-        left_out = responses.select_respondents(chosen)
+        left_out = responses.select_respondents(np.isin(screening.respondent_ids, reason.index[reason == rule]))
         seen = [found for fit in fits.values() if (found := _of_group(fit, left_out)) is not None]
         if not seen:
             continue
@@ -297,15 +295,11 @@ def screen_crowd(
     responses, scales = grade(given, known), known.scales()
     screening = screen(responses, known, rules, seconds=timed, answers=given, approval=approval)
     if rules.person_fit_p is not None:
-        from irtbench.study.person_screening import screen_by_fit
-
         progress("first fit")
-        screening = screen_by_fit(screening, responses, scales, FitSettings(), seed=seed)
+        screening = irtbench.study.screen_by_fit(screening, responses, scales, FitSettings(), seed=seed)
 
     def fit(chosen: ResponseMatrix, *, errors: bool) -> Sequence[ScaleFit]:
-        from irtbench.study.person_screening import fit_scales
-
-        return fit_scales(chosen, scales, FitSettings(standard_errors=errors), seed=seed)
+        return irtbench.study.fit_scales(chosen, scales, FitSettings(standard_errors=errors), seed=seed)
 
     return after_the_rules(given, responses, known, scales, None, screening, also, fit, progress)
 
@@ -314,14 +308,12 @@ def screen_grades(
     settings: StudyFile, data: StudyData, also: AfterTheRules, progress: Callable[[str], None]
 ) -> ScreenedCrowd:
     """The same of the grades of a study, which have no keys."""
-    from irtbench.study.person_screening import fits_of_study, screen_respondents
-    from irtbench.study.study_data import divide
-
+    people = irtbench.study.person_screening
     assert data.given is not None
-    screening, scales = screen_respondents(settings, data, progress=progress).last, divide(data.items, settings)
     return after_the_rules(
-        data.given, data.responses.to_matrix(), data.items, scales, data.categories, screening, also,
-        partial(fits_of_study, settings=settings, data=data), progress,
+        data.given, data.responses.to_matrix(), data.items, irtbench.study.study_data.divide(data.items, settings),
+        data.categories, people.screen_respondents(settings, data, progress=progress).last, also,
+        partial(people.fits_of_study, settings=settings, data=data), progress,
     )  # fmt: skip
 
 
@@ -342,16 +334,14 @@ def after_the_rules(
     if "seconds" in given:
         times = rapid_guesses(given, method=rules.rapid_method, share=rules.rapid_share)
     if also.similar is not None:
-        from irtbench.study.person_screening import crowd_similarity, most_similar
-        from irtbench.study.study_data import in_own_categories
-
         progress("pairs of respondents")
         kept = responses.select_respondents(screening.kept)
-        own, _ = in_own_categories(kept, categories)
-        alike = crowd_similarity(answers, own.to_matrix(), fit(kept, errors=False))
-        pairs = alike.table()
-        pairs = pairs[pairs["p_adjusted"] < also.similar]
-        people = people.join(most_similar(alike, responses.respondent_ids, level=also.similar))
+        own, _ = irtbench.study.study_data.in_own_categories(kept, categories)
+        alike = irtbench.study.person_screening.crowd_similarity(answers, own.to_matrix(), fit(kept, errors=False))
+        pairs = alike.table()[alike.p_adjusted < also.similar]
+        people = people.join(
+            irtbench.study.person_screening.most_similar(alike, responses.respondent_ids, level=also.similar)
+        )
     if also.effect:
         progress("before and after")
         changed = effect_of_screening(

@@ -122,8 +122,10 @@ def read_data(
     else:
         responses = ResponseMatrix.from_long(table, item_ids=None if items is None else items.item_ids)
     items = items or ItemTable.plain(responses.item_ids)
-    rows = table if stored is None and answers is None else None
-    return StudyData(answers, responses, items, norms, approval, named, categories, rows=rows)
+    return StudyData(
+        answers, responses, items, norms, approval, named, categories,
+        rows=table if stored is None and answers is None else None,
+    )  # fmt: skip
 
 
 def in_words(places: pd.Series[float], levels: Sequence[str]) -> pd.Series[str]:
@@ -149,8 +151,7 @@ def grades_of(table: pd.DataFrame, items: ItemTable | None, levels: Sequence[str
         check, key = coded.item_ids[j], None if items is None else items.key[j]
         if key is None:
             raise InputError(f"items: attention check {check} has no key; expected the grade that is asked for")
-        right = [str(value) == key for value in categories[check]]
-        codes[:, j] = np.array([*right, MISSING])[codes[:, j]]
+        codes[:, j] = np.array([*(str(value) == key for value in categories[check]), MISSING])[codes[:, j]]
         categories = {**categories, check: (0, 1)}
     return replace(coded, categories=tuple(categories.values()), codes=codes).to_matrix(), categories
 
@@ -240,9 +241,8 @@ def read_system_table(path: Path, settings: StudyFile) -> pd.DataFrame:
     """The long table of a system's answers or responses; its format may be another than that of the study's answers."""
     data = settings.data
     outside = is_outside(path)
-    columns = {} if outside else data.columns
-    answers = data.content == "answers" and not (outside and holds_responses(path, columns=columns))
-    return _read(path, settings, "auto", answers, columns, None)
+    answers = data.content == "answers" and not (outside and holds_responses(path, columns={}))
+    return _read(path, settings, "auto", answers, {} if outside else data.columns, None)
 
 
 def _read(
@@ -254,9 +254,8 @@ def _read(
     participants: Path | None,
 ) -> pd.DataFrame:
     data = settings.data
-    outside = is_outside(path)
     how: ReadingOptions = {**data.how_to_read(), "format": format, "columns": columns, "respondents": participants}
-    if not outside:
+    if not is_outside(path):
         how = {**how, "metric": (), "respondent": "model"}
     if settings.grades is not None:
         return read_score_table(path, levels=data.levels, **how).frame
@@ -344,8 +343,7 @@ def norms_of(abilities: Abilities, columns: pd.DataFrame | None, settings: Study
     """The norm sample of a scale, with the weights and groups of its respondents."""
     if columns is None:
         return Norms(abilities.theta, standard_error=abilities.standard_error)
-    own = columns.loc[list(abilities.respondent_ids)]
-    weight = settings.score.norm_weight
+    own, weight = columns.loc[list(abilities.respondent_ids)], settings.score.norm_weight
     norms = Norms(
         abilities.theta,
         None if weight is None else weights_of(own, weight, settings.data.respondents or settings.data.answers),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -32,58 +31,43 @@ STOPPING = ("few_respondents", "duplicates", "finer_scores", "vocabulary", "unkn
 FEWEST_TO_JUDGE = 20  # answers of a respondent, below which hardly anybody is surely better than by guessing
 
 
-@dataclass(frozen=True)
-class Template:
-    """What is known of a study before its data are looked at; what is None or empty is left out of its file."""
-
-    title: str
-    answers: str
-    content: Literal["answers", "responses"]
-    items: str | None = None
-    data: Mapping[str, object] = field(default_factory=dict)
-    answers_mapped: Mapping[str, str] = field(default_factory=dict)
-    preset: Preset = "standard"
-    systems: Sequence[str] = ()
-    respondents: str = ""
-
-
-def study_text(template: Template, found: Examination, items: ItemTable | None, *, output: Path) -> str:
+def study_text(
+    given: Mapping[str, Mapping[str, object]], found: Examination, items: ItemTable | None, *, output: Path
+) -> str:
     """The study file as TOML, with what the data say: screening, scales, prior, trials; results go to `output`.
 
+    The tables of what is `given` before the data are looked at are taken as they are, without what is None or empty.
     A scale for each label if each has enough items; attention checks are all to be right; the prior that suits the
     number of respondents; of several trials of raw answers the first. No rule that depends on ability is set; with few
     options, and enough answers each, that of chance is there as a comment.
     """
     for code in STOPPING:
         stop = found.finding(code)
-        if stop is not None and not (code == "finer_scores" and template.data.get("threshold") is not None):
-            raise InputError(f"{template.answers}: no study can be built from this yet: {stop.text}")
-    of_answers = template.content == "answers"
-    given = {"answers": template.answers, "items": template.items, "content": None if of_answers else "responses"}
-    data: dict[str, object] = {**given, **template.data}
+        if stop is not None and not (code == "finer_scores" and given["data"].get("threshold") is not None):
+            raise InputError(f"{given['data']['answers']}: no study can be built from this yet: {stop.text}")
+    data, of_answers = {**given["data"]}, given["data"]["content"] is None
     if of_answers and found.finding("trials") is not None and data.get("trials", "error") == "error":
         data["trials"] = "first"
     grades = found.finding("grades") is not None or bool(data.get("levels"))
-    checks = items is not None and bool(items.attention_items)
     tables: list[tuple[str, str, Mapping[str, object]]] = [
-        ("study", "", {"title": template.title, "seed": 1}),
+        ("study", "", {**given["study"], "seed": 1}),
         ("data", "", {key: value for key, value in data.items() if value not in ("", (), [], {}, "error")}),
-        ("screening", "who is left out", {"attention_share": 1.0 if checks else None}),
+        ("screening", "who is left out", {"attention_share": 1.0 if items and items.attention_items else None}),
     ]
     if of_answers:
-        grading = {"normalise": list(NORMALISE), "empty": "wrong", "map": template.answers_mapped or None}
-        tables.append(("grading", "how answers are compared with the key", grading))
+        rules = {"normalise": list(NORMALISE), "empty": "wrong", **given["grading"]}
+        tables.append(("grading", "how answers are compared with the key", rules))
     by = "label" if items is not None and _has_scales(items) else "none"
     prior = None if grades or found.prior == "none" else found.prior  # of grades `build` chooses
     tables += [
         ("scales", "label: one scale a label of the items; none: one for all", {"by": by}),
         ("model", "", {"kind": "grm" if grades else "2pl", "prior": prior}),
-        ("pruning", "standard, lalor2016 or none; single rules next to it", {"preset": template.preset}),
-        ("score", "systems to score at the end", {"systems": list(template.systems)}),
+        ("pruning", "standard, lalor2016 or none; single rules next to it", given["pruning"]),
+        ("score", "systems to score at the end", given["score"]),
         ("output", "", {"directory": output.as_posix()}),
     ]
-    if template.respondents:
-        tables.append(("card", "what the bank says of itself", {"respondents": template.respondents}))
+    if given["card"]:
+        tables.append(("card", "what the bank says of itself", given["card"]))
     lines = [f"# Study file of irtbench: irtbench build {output.name}.toml"]
     for name, comment, table in tables:
         lines += ["", f"[{name}]" + (f"  # {comment}" if comment else "")]
@@ -109,13 +93,14 @@ def toml_value(value: object) -> str:
     >>> print(toml_value({"a b": [1, True, "x"]}))
     { "a b" = [1, true, "x"] }
     """
-    if isinstance(value, bool | int | float):
-        return json.dumps(value)
-    if isinstance(value, Mapping):
-        pairs = ", ".join(f"{toml_text(str(key))} = {toml_value(entry)}" for key, entry in value.items())
-        return f"{{ {pairs} }}" if pairs else "{}"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(toml_value(entry) for entry in value)}]"
+    match value:
+        case bool() | int() | float():
+            return json.dumps(value)
+        case Mapping():
+            pairs = ", ".join(f"{toml_text(str(key))} = {toml_value(entry)}" for key, entry in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+        case list() | tuple():
+            return f"[{', '.join(toml_value(entry) for entry in value)}]"
     return toml_text(str(value))
 
 

@@ -68,7 +68,7 @@ def _graded(path: Path, settings: StudyFile, items: ItemTable) -> ResponseMatrix
 
 def score_systems(bank: ItemBank, settings: StudyFile, systems: SystemsRead) -> SystemScores:
     """Scores of the systems, and what they rest on."""
-    scoring, groups = settings.score.scoring(seed=settings.study.seed), settings.score.norm_columns
+    scoring, groups = settings.scoring, settings.score.norm_columns
     kept = {item for scale in bank.scales for item in scale.items.item_ids}
     scores, explanations, in_groups = [], [], []
     for path, given in systems:
@@ -109,8 +109,7 @@ def study_forms(bank: ItemBank, settings: StudyFile) -> StudyForms | None:
         found = assemble_forms(bank, settings.forms, columns=_columns(settings))
     except (InputError, TimeOut) as error:
         return StudyForms(None, (), str(error))
-    banks = tuple(form_bank(bank, form, seed=settings.study.seed) for form in found.forms)
-    return StudyForms(found, banks, "")
+    return StudyForms(found, tuple(form_bank(bank, form, seed=settings.study.seed) for form in found.forms), "")
 
 
 def _columns(settings: StudyFile) -> pd.DataFrame | None:

@@ -21,7 +21,7 @@ from matplotlib.text import Text
 import irtbench
 from irtbench.analysis.item_differences import ItemDifferences
 from irtbench.data.shown import Drawn, Shown
-from irtbench.report import check_figures, crowd_figures, drawing, evaluation_figures, scale_figures, scoring_figures
+from irtbench.report import check_figures, drawing, evaluation_figures, scale_figures, scoring_figures
 
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 2.0], [-1.0, 0.0, 1.0])
 LONG = irtbench.ItemParameters.from_difficulty([1.0] * 12, np.linspace(-2, 2, 12))
@@ -243,7 +243,7 @@ DRIFT = pd.DataFrame(
 ).assign(released=[False, False, False, True])
 FAIR = pd.DataFrame({"mean_score": [1, 2], "fair_score": [1.2, 1.9], "fair_lower": [1, 1.6], "fair_upper": [1.4, 2.2]})
 SETS = [drawing.Series(kind, [0.5, 0.6], lower=[0.4, 0.5], upper=[0.6, 0.7]) for kind in ("first", "second", "third")]
-FOUND = drawing.found_or_not(drawing.Series("", [1, 2]), [True, False], ("found", "not"))
+TWO = drawing.Series("", [1, 2])
 
 
 def linear(colour: str) -> np.ndarray:
@@ -301,9 +301,9 @@ def by_group(ax: Axes) -> Axes:
         lambda ax: check_figures.draw_options(ax, OPTIONS),
         lambda ax: evaluation_figures.draw_differences(ax, DIFFERENCES, names=["a", "b"], label="d"),
         lambda ax: scale_figures.draw_drift(ax, DRIFT),
-        lambda ax: crowd_figures.draw_fair_scores(ax, FAIR),
+        lambda ax: evaluation_figures.draw_fair_scores(ax, FAIR),
         lambda ax: drawing.interval_plot(ax, ["x", "y"], SETS, label="v"),
-        lambda ax: drawing.interval_plot(ax, ["x", "y"], FOUND, label="v"),
+        lambda ax: drawing.found_plot(ax, ["x", "y"], TWO, [True, False], ("found", "not"), label="v"),
     ],
 )
 def test_lines_and_dots_of_other_figures_differ_in_more_than_colour(draw) -> None:
@@ -324,12 +324,12 @@ def test_a_pair_is_filled_by_the_level_that_the_page_goes_by() -> None:
 
 def test_bars_differ_in_more_than_colour() -> None:
     ax = Figure().subplots()
-    crowd_figures.draw_reasons(ax, {"kept": 10, "too fast": 3})
+    evaluation_figures.draw_reasons(ax, {"kept": 10, "too fast": 3})
     first, second = ax.patches
     assert first.get_hatch() != second.get_hatch()
     table = pd.DataFrame({"share": [0.9, 0.5], "contradicts_key": [False, True]})
     ax = Figure().subplots()
-    crowd_figures.draw_item_agreement(ax, table)
+    evaluation_figures.draw_item_agreement(ax, table)
     assert {patch.get_hatch() for patch in ax.patches} == {"", "////"}
 
 

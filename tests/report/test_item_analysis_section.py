@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from report_study import render_report
 
 import irtbench
 from irtbench.report import item_details
-from irtbench.report.html import render_report
 from irtbench.report.item_details import items_of_study
 from irtbench.report.page import item_anchor
 

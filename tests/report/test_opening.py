@@ -81,9 +81,7 @@ def test_of_many_systems_the_percentiles_are_drawn_and_those_without_one_are_nam
     ]  # fmt: skip
     refused = ROW | {"respondent_id": "unknown", "theta": np.nan, "percentile_flags": "no_items"}
     scores = pd.DataFrame([*rows, refused]).assign(percentile_empirical=np.nan)
-    settings = SimpleNamespace(
-        score=SimpleNamespace(scoring=lambda seed: ScoringSettings()), study=SimpleNamespace(seed=0)
-    )
+    settings = SimpleNamespace(scoring=ScoringSettings())
     said = [words(sentence) for sentence in html.results_of(study(system_scores=scores, settings=settings, bank=None))]
     assert said == ["unknown on x: no percentile is given: no item was answered."]
 

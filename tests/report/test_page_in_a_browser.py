@@ -10,11 +10,10 @@ from pathlib import Path
 import browser
 import pytest
 from browser import Browser
-from report_study import SCRIPT, drawn
+from report_study import SCRIPT, drawn, render_report
 
 from builders.command_line import run
 from builders.valid_inputs import COMMANDS_READING
-from irtbench.report.html import render_report
 from irtbench.study.results import Study
 
 pytestmark = [

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from report_study import render_report
 
 from irtbench.data.responses import ResponseMatrix
-from irtbench.report.html import render_report
 from irtbench.study.results import Study, load_study, save_study
 
 

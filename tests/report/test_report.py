@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM, drawn
+from report_study import FINE, N_CARELESS, SCRIPT, SPLIT, SYSTEM, drawn, render_report
 from study_parts import table_of
 
 import irtbench
@@ -25,7 +25,6 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
 from irtbench.report import formatting, item_details, paper_tables, prose, scale_figures
 from irtbench.report.formatting import Cell, count, decimal, either, p_value, percent
-from irtbench.report.html import render_report
 from irtbench.report.item_details import SCORE_COLUMNS, pruning_table, scores_table, summary
 from irtbench.report.page import item_anchor
 from irtbench.study.results import FittedToAll

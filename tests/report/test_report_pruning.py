@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from report_study import render_report
 from study_parts import table_of
 
 import irtbench
@@ -12,7 +13,6 @@ from irtbench.building.prune_rules import KEEP_ALL, LALOR2016, Exclusion, PruneR
 from irtbench.config import StudySettings, read_study
 from irtbench.report import paper_tables, prose
 from irtbench.report.formatting import decimal, p_value
-from irtbench.report.html import render_report
 from irtbench.report.item_details import pruning_table
 from irtbench.study.run import run_study, study_dimensions
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from report_study import render_report
 
 from builders.command_line import run
 from builders.refusals import is_refused
 from irtbench import InputError, ItemParameters, Study, load_bank, read_study, run_study, save_bank, simulate_responses
 from irtbench.config import StudyFile
 from irtbench.data.readers.respondents import read_respondents, respondents_of, weights_of
-from irtbench.report.html import render_report
 from irtbench.scoring.scores import score_responses
 
 N = 200
