@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from irtbench.bank.scale import ScaleLine
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import ResponseMatrix, decoded, demand_single, name_first, positions_of
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
@@ -113,15 +113,15 @@ def with_item_error(
         how = automatic_item_error(items, abilities.method, population, several_trials=responses.trials is not None)
     if how == "none":
         return abilities
-    if items.upper_asymptote is not None:
-        raise InputError("item error: is not known for items with upper asymptotes; expected none")
-    if abilities.method == "joint":
-        raise InputError("item error: abilities estimated with the items carry their error already; expected none")
+    refuse_any((
+        (items.upper_asymptote is not None,
+         "item error: is not known for items with upper asymptotes; expected none"),
+        (abilities.method == "joint",
+         "item error: abilities estimated with the items carry their error already; expected none"),
+        (items.categories is not None and (how != "delta" or items.categories.covariance is None),
+         "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"),
+    ))  # fmt: skip
     known = known_items(responses, items)
-    if items.categories is not None and (how != "delta" or items.categories.covariance is None):
-        raise InputError(
-            "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"
-        )
     if items.categories is None and item_error != "auto":
         demand_covariance(known, responses)
     if how == "draw":
