@@ -117,11 +117,11 @@ def with_item_error(
     refuse_any((
         (items.upper_asymptote is not None,
          "item error: is not known for items with upper asymptotes; expected none"),
-        (abilities.method == "joint",
-         "item error: abilities estimated with the items carry their error already; expected none"),
         (items.categories is not None and (how != "delta" or items.categories.covariance is None),
          "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"),
     ))  # fmt: skip
+    if abilities.method == "joint":
+        raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
     if items.categories is None and item_error != "auto":
         demand_covariance(known, responses)
