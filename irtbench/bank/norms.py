@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.readers.table import demand_filled, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown, counted, spanned
@@ -79,10 +79,12 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
             return
         values = np.array(getattr(self, name), dtype=np.float64)
         values, most = (values, MOST_WEIGHT) if name == "weights" else (values.round(NORM_DECIMALS), MOST_ABILITY)
-        if name != "theta" and values.shape != self.theta.shape:
-            raise InputError(f"norms: {values.size} {words} for {self.n} respondents")
-        if values.ndim != 1 or values.size == 0 or not ((values <= most) & (values >= least)).all():
-            raise InputError(f"norms: {words} must be {expected}")
+        n = values.size if name == "theta" else self.n
+        refuse_any((
+            (values.shape != (n,) and name != "theta", f"norms: {values.size} {words} for {n} respondents"),
+            (values.ndim != 1 or values.size == 0 or not ((values <= most) & (values >= least)).all(),
+             f"norms: {words} must be {expected}"),
+        ))  # fmt: skip
         values.setflags(write=False)
         object.__setattr__(self, name, values)
 
@@ -281,17 +283,13 @@ def members_of(
         raise InputError(f"margins: no column {column} of the respondents is kept; there is: {known}")
     values = np.array(groups[column], dtype=object)
     there = set(values[values != None])  # noqa: E711 - elementwise
-    if unknown := sorted(there - set(shares)):
-        raise InputError(f"margins: no share of {column} {name_first(unknown)}, which respondents have; expected one")
-    if nobody := sorted(set(shares) - there):
-        raise InputError(
-            f"margins: nobody has {column} {name_first(nobody)}; expected values taken together, or other people"
-        )
-    if any(not share > 0 for share in shares.values()) or abs(sum(shares.values()) - 1) > ROUNDING:
-        raise InputError(
-            f"margins: shares of {column} must be above 0 and add up to 1 but add up to {sum(shares.values()):g}"
-        )
-    total = sum(shares.values())
+    unknown, nobody, total = sorted(there - set(shares)), sorted(set(shares) - there), sum(shares.values())
+    refuse_any((
+        (unknown, f"margins: no share of {column} {name_first(unknown)}, which respondents have; expected one"),
+        (nobody, f"margins: nobody has {column} {name_first(nobody)}; expected values taken together, or other people"),
+        (any(not share > 0 for share in shares.values()) or abs(total - 1) > ROUNDING,
+         f"margins: shares of {column} must be above 0 and add up to 1 but add up to {total:g}"),
+    ))  # fmt: skip
     return [(values == value, share / total) for value, share in shares.items()]
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from irtbench.bank.norms import Norms
 from irtbench.data.checked_settings import Settings
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import positions_of
 from irtbench.data.shown import Drawn, Shown, counted, spanned
@@ -108,10 +108,12 @@ class ScaleLine(Shown):
 
     def __post_init__(self) -> None:
         covariance = np.array(self.covariance, dtype=np.float64)
-        if covariance.shape != (2, 2) or not np.isfinite(covariance).all() or (np.diagonal(covariance) < 0).any():
-            raise InputError("link: expected a finite covariance of slope and intercept, shape (2, 2)")
-        if not (np.isfinite(self.slope) and self.slope > 0 and np.isfinite(self.intercept) and self.generation >= 1):
-            raise InputError("link: expected a finite line with a slope above 0, and at least one generation")
+        refuse_any((
+            (covariance.shape != (2, 2) or not np.isfinite(covariance).all() or (np.diagonal(covariance) < 0).any(),
+             "link: expected a finite covariance of slope and intercept, shape (2, 2)"),
+            (not (0 < self.slope < np.inf and np.isfinite(self.intercept) and self.generation >= 1),
+             "link: expected a finite line with a slope above 0, and at least one generation"),
+        ))  # fmt: skip
         covariance.setflags(write=False)
         object.__setattr__(self, "covariance", covariance)
 
@@ -200,14 +202,14 @@ class Scale(Drawn):
     line: ScaleLine | None = None
 
     def __post_init__(self) -> None:
-        if self.items.n_items == 0:
-            raise InputError(f"scale {self.name}: expected at least one item")
-        if self.details.item_ids != self.items.item_ids:
-            raise InputError(f"scale {self.name}: parameters and details are not about the same items in one order")
-        if self.joint_error is not None and self.joint_error.n_items != self.items.n_items:
-            raise InputError(f"scale {self.name}: parameters and their joint error are not about the same items")
-        if any(self.details.attention):
-            raise InputError(f"scale {self.name}: an attention check cannot be an item of a scale")
+        refuse_any((holds, f"scale {self.name}: {why}") for holds, why in (
+            (self.items.n_items == 0, "expected at least one item"),
+            (self.details.item_ids != self.items.item_ids,
+             "parameters and details are not about the same items in one order"),
+            (self.joint_error is not None and self.joint_error.n_items != self.items.n_items,
+             "parameters and their joint error are not about the same items"),
+            (any(self.details.attention), "an attention check cannot be an item of a scale"),
+        ))  # fmt: skip
         try:
             plain = json.loads(json.dumps(dict(self.provenance), allow_nan=False))
         except (TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from xml.sax.saxutils import quoteattr
 import pandas as pd
 
 from irtbench.data.harmless_text import guarded, guarded_table
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first
 
 
@@ -211,10 +211,12 @@ def crowd_sheets(
     1,i2,A cat sleeps.,i3,It rains.
     2,i3,It rains.,i1,A dog runs.
     """
-    if without := [item for item in pd.unique(booklets["item_id"]) if not texts.get(item, "").strip()]:
-        raise InputError(f"sheets: item {name_first(without)} has no text; expected what people are to read")
-    if len(options) < 2 or len(set(options)) < len(options) or not all(option.strip() for option in options):
-        raise InputError(f"sheets: expected at least two different answers to choose from but got {list(options)}")
+    without = [item for item in pd.unique(booklets["item_id"]) if not texts.get(item, "").strip()]
+    refuse_any((
+        (without, f"sheets: item {name_first(without)} has no text; expected what people are to read"),
+        (len(options) < 2 or len(set(options)) < len(options) or not all(option.strip() for option in options),
+         f"sheets: expected at least two different answers to choose from but got {list(options)}"),
+    ))  # fmt: skip
     placed = booklets.sort_values(["booklet", "position"], kind="stable", ignore_index=True)
     return _SHEETS[format](placed.assign(text=placed["item_id"].map(texts)), options, question)
 

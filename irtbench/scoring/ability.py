@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import demand_choice, demand_share
 from irtbench.data.responses import ResponseMatrix, decoded, share_correct
 from irtbench.data.shown import Drawn, counted, spanned
 from irtbench.diagnostics.person_fit import LEAST_VARIANCE_LEFT, PatternTerms
@@ -392,8 +392,7 @@ def estimate_ability(
     """
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     demand_choice("ability: method", method, Method)
-    if not 0 < level < 1:
-        raise InputError(f"ability: level must be between 0 and 1 but got {level:g}")
+    demand_share("ability: level", level)
     known = known_items(responses, items)
     population = STANDARD_NORMAL if quadrature is None else quadrature
     if method == "eap" or method == "eap_sum":

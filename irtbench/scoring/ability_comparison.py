@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import positions_of
 from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
@@ -210,10 +210,12 @@ def compare_abilities(
     if responses.n_respondents < 2:
         raise InputError(f"comparison: expected at least two systems but got {responses.n_respondents}")
     demand_share("comparison: level", level)
-    if n_draws < 1 or n_item_draws < 0:
-        raise InputError(f"comparison: {n_draws} draws, {n_item_draws} of the items; expected 1 or more, and 0 or more")
-    if norm != "normal" and scale.norms is None:
-        raise InputError(f"comparison: scale {scale.name} has no norm sample; expected the norm normal")
+    refuse_any((
+        (n_draws < 1 or n_item_draws < 0,
+         f"comparison: {n_draws} draws, {n_item_draws} of the items; expected 1 or more, and 0 or more"),
+        (norm != "normal" and scale.norms is None,
+         f"comparison: scale {scale.name} has no norm sample; expected the norm normal"),
+    ))  # fmt: skip
     own = own_responses(scale.items.item_ids, responses)
     if n_item_draws > 0:
         demand_covariance(scale.items.select(own.item_ids), own)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from irtbench.bank.scale import Scale, as_scale, population_of
 from irtbench.data.checked_settings import Count, Range, Settings, Share, shows_fields, with_keywords
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown, counted
 from irtbench.models.curves import information, outcomes
@@ -153,10 +153,12 @@ class AdaptiveSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (total := sum(self.shares.values())) > 1 + 1e-9:
-            raise InputError(f"adaptive: shares add up to {total:g}; expected no more than 1")
-        if self.most_items is not None and self.least_items > self.most_items:
-            raise InputError(f"adaptive: at least {self.least_items} items but at most {self.most_items}")
+        total = sum(self.shares.values())
+        refuse_any((
+            (total > 1 + 1e-9, f"adaptive: shares add up to {total:g}; expected no more than 1"),
+            (self.most_items is not None and self.least_items > self.most_items,
+             f"adaptive: at least {self.least_items} items but at most {self.most_items}"),
+        ))  # fmt: skip
 
 
 class AdaptiveKeywords(TypedDict, total=False):
@@ -314,20 +316,18 @@ class Adaptive(Shown):
             missing where that is an error.
         """
         place = self._known(item)
-        if place in self._asked:
-            raise InputError(f"adaptive: item {item}: was asked before")
-        if not self._curves.items.discrimination[place] > 0:
-            raise InputError(f"adaptive: item {item}: its slope is not positive; expected an item that is asked")
         unanswered = response is None or response != response
         known = scores_of(self._curves.items, place)
         *lower, highest = map(str, known[::-1] if known == (0, 1) else known)
         others = ", ".join(lower)
-        if not unanswered and response not in known:
-            raise InputError(f"adaptive: item {item}: expected {others}, {highest} or None but got {response!r}")
-        if unanswered and self.settings.missing == "error":
-            raise InputError(
-                f"adaptive: item {item}: not answered; expected {others} or {highest}, or missing='skip' or 'wrong'"
-            )
+        refuse_any((holds, f"adaptive: item {item}: {why}") for holds, why in (
+            (place in self._asked, "was asked before"),
+            (not self._curves.items.discrimination[place] > 0,
+             "its slope is not positive; expected an item that is asked"),
+            (not unanswered and response not in known, f"expected {others}, {highest} or None but got {response!r}"),
+            (unanswered and self.settings.missing == "error",
+             f"not answered; expected {others} or {highest}, or missing='skip' or 'wrong'"),
+        ))  # fmt: skip
         self._free[place] = False
         self._asked.append(place)
         if not unanswered or self.settings.missing == "wrong":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Literal, Protocol
@@ -12,14 +13,14 @@ from scipy.special import ndtri
 
 from irtbench.bank.scale import ScaleLine
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import ResponseMatrix, decoded, demand_single, name_first, positions_of
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
-from irtbench.models.curves import by_ability, curve, information, item_curves, weighted_by_outcome
+from irtbench.models.curves import curve, information, item_curves
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
 from irtbench.models.quadrature import Quadrature
-from irtbench.models.theta_posterior import STANDARD_NORMAL, Trials, known_items, posterior_of, row_batches, some_rows
+from irtbench.models.theta_posterior import STANDARD_NORMAL, known_items, posterior_of, row_batches, some_rows
 from irtbench.scoring.ability import (
     TINY,
     Abilities,
@@ -34,7 +35,7 @@ ItemError = Literal["auto", "none", "delta", "draw", "integrate"]
 
 N_DRAWS = 200
 N_NODES = 15  # over which an item's log odds are averaged
-STEP = 1e-4  # of the parameters, for the derivative of the estimating function
+STEP = 1e-4  # of theta, for the derivative of the estimating function
 MOST_GUESSING = 0.99
 LEAST_SHARE = 0.015  # that the items' error adds to the variance of ability, below which it is left out unasked
 
@@ -113,15 +114,15 @@ def with_item_error(
         how = automatic_item_error(items, abilities.method, population, several_trials=responses.trials is not None)
     if how == "none":
         return abilities
-    if items.upper_asymptote is not None:
-        raise InputError("item error: is not known for items with upper asymptotes; expected none")
+    refuse_any((
+        (items.upper_asymptote is not None,
+         "item error: is not known for items with upper asymptotes; expected none"),
+        (items.categories is not None and (how != "delta" or items.categories.covariance is None),
+         "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"),
+    ))  # fmt: skip
     if abilities.method == "joint":
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
-    if items.categories is not None and (how != "delta" or items.categories.covariance is None):
-        raise InputError(
-            "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"
-        )
     if items.categories is None and item_error != "auto":
         demand_covariance(known, responses)
     if how == "draw":
@@ -374,85 +375,48 @@ def _gradient(
 ) -> NDArray[np.float64]:
     """Derivatives of the thetas of some respondents by (a, d, c), or the parameters of its categories, of each item.
 
-    Shape (n_parameters, n, n_items), 0 where a response is missing.
+    Shape (n_parameters, n, n_items), 0 where a response is missing. Of EAP
+
+        d E(theta | x) / d phi = Cov(theta, d log P(x_j | theta) / d phi | x),
+
+    and of a root of sum_j r_j(theta) + r0 = 0 it is (d r_j / d phi) / information, 0 where there is no root; r0 of WLE
+    is taken as fixed: it is of the order of one item among all.
     """
-    values, trials = decoded(responses.coded_responses[rows]), some_rows(responses.trials, rows)
-    theta, errors = abilities.theta[rows], abilities.standard_error[rows]
-    if items.categories is not None:
-        by_prior = population if abilities.method == "eap" else None
-        return _category_gradient(values, items, items.categories, theta, errors, by_prior)
+    values = decoded(responses.coded_responses[rows])
+    trials = some_rows(responses.trials, rows) if items.categories is None else None
     if abilities.method == "eap":
-        return _eap_gradient(values, trials, items, population)
-    return _mode_gradient(values, trials, items, theta, errors)
-
-
-def _eap_gradient(
-    values: NDArray[np.float64], trials: Trials, items: ItemParameters, population: Quadrature
-) -> NDArray[np.float64]:
-    """Derivative of each EAP by (a, d, c) of each item, shape (3, n_respondents, n_items); 0 where missing.
-
-    d E(theta | x) / d phi = Cov(theta, d log P(x_j | theta) / d phi | x).
-    """
-    posterior = posterior_of(values, items, population, trials=trials)
-    weight = posterior.mass * (posterior.nodes - posterior.mean()[:, None])
-    curves, theta = item_curves(posterior.nodes, items), posterior.nodes[:, None]
-    gradient = [
-        weighted_by_outcome(values, trials, weight @ right, weight @ wrong)
-        for right, wrong in (
-            (curves.log_p_z * theta, curves.log_q_z * theta),
-            (curves.log_p_z, curves.log_q_z),
-            (curves.log_p_c, np.broadcast_to(curves.log_q_c, curves.z.shape)),
-        )
-    ]
-    return np.stack(gradient)
-
-
-def _mode_gradient(
-    values: NDArray[np.float64],
-    trials: Trials,
-    items: ItemParameters,
-    theta: NDArray[np.float64],
-    standard_error: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """The same for a root of sum_j r_j(theta) + r0 = 0: (d r_j / d phi) / information, 0 where there is no root.
-
-    r0 of WLE is taken as fixed: it is of the order of one item among all.
-    """
-    settled = np.isfinite(standard_error)
-    at = np.where(settled, theta, 0.0)
-
-    def scores(parameter: str, step: float) -> NDArray[np.float64]:
-        moved = replace(items, covariance=None, **{parameter: getattr(items, parameter) + step})
-        return by_ability(at, moved).score(values, trials)
-
-    a, d = ((scores(name, STEP) - scores(name, -STEP)) / (2 * STEP) for name in ("discrimination", "intercept"))
-    c = (scores("guessing", STEP) - scores("guessing", 0.0)) / STEP
-    return np.stack([a, d, c]) * np.where(settled, standard_error, 0.0)[:, None] ** 2
-
-
-def _category_gradient(
-    values: NDArray[np.float64],
-    items: ItemParameters,
-    categories: CategoryParameters,
-    theta: NDArray[np.float64],
-    standard_error: NDArray[np.float64],
-    population: Quadrature | None,
-) -> NDArray[np.float64]:
-    """The same of items in categories: with a population that of EAP, without that of a root."""
-    if population is None:
-        low, high = (categories.parameter_derivatives(theta + step) for step in (-STEP, STEP))
-        by_item = ((b - a) / (2 * STEP) * standard_error[:, None, None] ** 2 for a, b in zip(low, high, strict=True))
-    else:
-        posterior = posterior_of(values, items, population)
+        posterior = posterior_of(values, items, population, trials=trials)
         lean = posterior.mass * (posterior.nodes - posterior.mean()[:, None])
-        rates = categories.parameter_derivatives(posterior.nodes)
-        by_item = (np.einsum("nq,qkp->nkp", lean, of_item) for of_item in rates)
-    gradient = np.zeros((categories.steps_at.shape[1], *values.shape))
-    for j, of_category in enumerate(by_item):
+        by_item = (np.einsum("nq,qkp->nkp", lean, own, optimize=True) for own in _rates(posterior.nodes, items))
+    else:
+        error = abilities.standard_error[rows]
+        at, variance = np.where(np.isfinite(error), (abilities.theta[rows], error**2), 0.0)
+        low, high = (_rates(at + step, items) for step in (-STEP, STEP))
+        by_item = ((b - a) / (2 * STEP) * variance[:, None, None] for a, b in zip(low, high, strict=True))
+    width = 3 if items.categories is None else items.categories.steps_at.shape[1]
+    gradient = np.zeros((width, *values.shape))
+    for j, rates in enumerate(by_item):
         given = np.flatnonzero(~np.isnan(values[:, j]))
-        chosen = of_category[given, values[given, j].astype(np.int64)]
+        k = values[given, j].astype(np.int64)
+        if items.categories is None:
+            wrong = (1 if trials is None else trials[given, j]) - k
+            chosen = wrong[:, None] * rates[given, 0] + k[:, None] * rates[given, 1]
+        else:
+            chosen = rates[given, k]
         gradient[: chosen.shape[1], given, j] = chosen.T
     return gradient
+
+
+def _rates(theta: NDArray[np.float64], items: ItemParameters) -> Iterator[NDArray[np.float64]]:
+    """Derivatives of log P of an item's outcomes, wrong and right or its categories, by its parameters.
+
+    An array for each item, of shape (n_theta, n_outcomes, n_parameters).
+    """
+    if items.categories is not None:
+        return items.categories.parameter_derivatives(theta)
+    curves, at = item_curves(theta, items), theta[:, None]
+    by_z, by_c = np.stack([curves.log_q_z, curves.log_p_z]), np.broadcast_arrays(curves.log_q_c, curves.log_p_c)
+    return iter(np.stack([by_z * at, by_z, np.stack(by_c)]).transpose(3, 2, 1, 0))
 
 
 def _category_error_share(items: CategoryParameters, covariances: NDArray[np.float64], population: Quadrature) -> float:

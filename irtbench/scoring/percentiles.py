@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from irtbench.bank.norms import NORM_DECIMALS, Norms
 from irtbench.bank.scale import ScaleLike, as_scale
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, demand_share
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import (
@@ -349,8 +349,7 @@ def sum_score_table(
             f"score table: {items.n_items} items; expected at most {MOST_ITEMS} (irtbench score gives ability by the "
             "responses themselves)"
         )
-    if not 0 < level < 1:
-        raise InputError(f"score table: level must be between 0 and 1 but got {level:g}")
+    demand_share("score table: level", level)
     population = population or scale.population
     prior = population or STANDARD_NORMAL
     grid = refine(prior, step_for_any_pattern(items, prior))

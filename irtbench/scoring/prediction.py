@@ -14,7 +14,7 @@ from scipy.special import expit, logit, ndtri
 from irtbench.bank.bank import ItemBank, scales_of
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first, positions_of
 from irtbench.data.shown import Drawn, Shown, counted, spanned
 from irtbench.models.curves import icc, share_moments, simulate_responses
@@ -237,8 +237,7 @@ def predict_accuracy(
     pool = _as_scales(scales)
     ids = _items_of(pool)
     responses = _as_known(pool, responses)
-    if not 0 < level < 1:
-        raise InputError(f"prediction: level must be between 0 and 1 but got {level:g}")
+    demand_share("prediction: level", level)
     if len(set(ids)) < len(ids):
         raise InputError("prediction: an item is in two scales; expected each in one")
     seen = own_responses(ids, responses)
@@ -327,13 +326,14 @@ def learn_correction(scales: Scales, responses: ResponsesLike, form: Sequence[st
     members = set(form)
     outside = responses.select_items([item for item in ids if item not in members])
     seen = responses.select_items(list(form))
-    if outside.n_items == 0:
-        raise InputError("prediction: the form holds all items; there is nothing to predict")
-    if not (outside.is_complete and seen.is_complete):
-        raise InputError("prediction: a correction is learnt from complete responses but some are missing")
     n = responses.n_respondents
-    if n < LEAST_SYSTEMS:
-        raise InputError(f"prediction: a correction needs {LEAST_SYSTEMS} systems but got {n}")
+    refuse_any((
+        (outside.n_items == 0, "prediction: the form holds all items; there is nothing to predict"),
+        (not (outside.is_complete and seen.is_complete),
+         "prediction: a correction is learnt from complete responses but some are missing"),
+        (n < LEAST_SYSTEMS, f"prediction: a correction needs {LEAST_SYSTEMS} systems but got {n}"),
+        (seen.n_items == 0, "prediction: the form holds no item; expected those that will be seen"),
+    ))  # fmt: skip
     whole, x, y = responses.select_items(ids).shares, seen.shares, outside.shares.mean(axis=1)
     fold = y.argsort(kind="stable").argsort() % FOLDS
     errors = np.empty((len(SHRINKAGE), n))

@@ -17,7 +17,7 @@ from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import Inside, Seed, Settings, settings_from, shows_fields, with_keywords
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.grading import GradingSettings, demand_mapped_to_keys, grade, normalised_keys
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.items import ItemTable, UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import Keys
 from irtbench.data.responses import MISSING, ResponseMatrix, decoded, name_first
@@ -76,14 +76,14 @@ class ScoringSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.norm_group is not None and self.norm == "normal":
-            raise InputError(
-                "scoring: the normal norm is about the whole population; expected empirical or smoothed for a group"
-            )
-        if self.method == "eap_sum" and self.item_error == "delta":
-            raise InputError("scoring: item_error delta is not defined for eap_sum; expected draw")
-        if self.method != "eap" and self.item_error == "integrate":
-            raise InputError(f"scoring: item_error integrate goes with the method eap but got {self.method}")
+        refuse_any((
+            (self.norm_group is not None and self.norm == "normal",
+             "scoring: the normal norm is about the whole population; expected empirical or smoothed for a group"),
+            (self.method == "eap_sum" and self.item_error == "delta",
+             "scoring: item_error delta is not defined for eap_sum; expected draw"),
+            (self.method != "eap" and self.item_error == "integrate",
+             f"scoring: item_error integrate goes with the method eap but got {self.method}"),
+        ))  # fmt: skip
 
 
 class ScoringKeywords(TypedDict, total=False):

@@ -1,4 +1,9 @@
-"""Label Studio: its JSON export, and JSON-MIN and CSV, which have one annotation a record."""
+"""Annotation tools: Label Studio, Argilla, doccano.
+
+Label Studio: its JSON export, and JSON-MIN and CSV, which have one annotation a record. Argilla: records with the
+responses of users to questions, JSON or JSON lines (as of 2.8). doccano: JSON lines of classified texts (as of 1.8), a
+file an annotator, which its name says.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from irtbench.data.readers.observations import (
+    LINES,
     Fields,
     Head,
     LeftOut,
@@ -27,7 +33,7 @@ _CANCELLED = "annotations that were cancelled"
 _UNANSWERED = "annotations without an answer to this question"
 
 
-def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
+def read_label_studio(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     """Read the answers to one question (``from_name``)."""
     return _tasks(head, settings, left_out) if head.has("annotations") else _minimal(head, settings, left_out)
 
@@ -116,7 +122,7 @@ def _plain(given: Any) -> str | None:
     return None if given is None or given == "" else str(given)
 
 
-READER = Reader(
+LABEL_STUDIO = Reader(
     "label-studio",
     "exports of Label Studio",
     "answer",
@@ -124,5 +130,75 @@ READER = Reader(
         (head.kind == "array" and head.has("id", "data", "annotations"))
         or (head.kind in ("array", "table") and head.has("id", *_MIN))
     ),
-    read,
+    read_label_studio,
+)
+
+
+def read_argilla(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
+    """Read the responses to one question; drafts and discarded ones are left out."""
+    choice = MetricChoice(settings, "question")
+    for record in records(head):
+        responses = record.fields("responses")
+        if not responses.values:
+            left_out["records without a response"] += 1
+        question = choice.of(list(responses.values), record.place("responses"))
+        for response in responses.objects(question or ""):
+            status, answer = response.text("status") or "submitted", _joined(response.values.get("value"))
+            of_status = "" if status == "submitted" else f"responses with status {status}"
+            reason = of_status or ("responses without a value" if answer is None else "")
+            yield Observation(
+                respondent_id=response.name("user_id"),
+                item_id=record.name("id"),
+                number=record.number,
+                score=response.score("value") if settings.graded and not reason else None,
+                answer=answer,
+                reason=reason,
+                item_hash=content_hash(record.values.get("fields")),
+            )
+    choice.demand(f"file {head.path}")
+
+
+def _joined(value: Any) -> str | None:
+    if isinstance(value, list):
+        return "|".join(sorted(str(part) for part in value)) or None
+    return None if value is None or value == "" else str(value)
+
+
+ARGILLA = Reader(
+    "argilla",
+    "records of Argilla",
+    "answer",
+    lambda head: head.kind in ("array", *LINES) and head.has("id", "fields", "responses"),
+    read_argilla,
+)
+
+
+def read_doccano(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
+    """Read the labels; several of one text are joined by a bar."""
+    for line in records(head):
+        labels = line.entries("label")
+        if any(not isinstance(label, str) for label in labels):
+            raise line.wrong("label", "names of labels; spans of a text are no answers to an item")
+        yield Observation(
+            respondent_id=head.path.name.split(".")[0],
+            item_id=line.name("id"),
+            number=line.number,
+            answer="|".join(sorted(labels)),
+            reason="" if labels else "texts without a label",
+            item_hash=content_hash(line.values.get("text", line.values.get("data"))),
+        )
+
+
+DOCCANO = Reader(
+    "doccano",
+    "texts of doccano",
+    "answer",
+    lambda head: (
+        head.kind in LINES
+        and head.has("id", "label")
+        and isinstance(head.first["label"], list)
+        and (head.has("text") or head.has("data"))
+    ),
+    read_doccano,
+    alone=True,
 )
