@@ -201,9 +201,9 @@ def item_fit(
     df = np.maximum(found.n_compared - items.n_free, 0)
     undefined = df < 1
     if undefined.any():
-        names = name_first([item for item, none in zip(items.item_ids, undefined, strict=True) if none])
+        lacking = name_first([item for item, none in zip(items.item_ids, undefined, strict=True) if none])
         warnings.warn(
-            f"item fit: no degree of freedom is left for S-X2 of {names} (used: {found.used})",
+            f"item fit: no degree of freedom is left for S-X2 of {lacking} (used: {found.used})",
             RuntimeWarning,
             stacklevel=2,
         )
