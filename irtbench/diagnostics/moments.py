@@ -89,10 +89,11 @@ class Moments:
         """Moments of right responses; ``free`` says which slopes, intercepts and guessing are estimated."""
         axes = np.vstack([quadrature.nodes.T, np.ones(quadrature.weights.size)])
         z, asymptote = slopes @ axes[:-1] + intercept[:, None], guessing[:, None]
-        p, q = asymptote + (1 - asymptote) * expit(z), (1 - asymptote) * expit(-z)
+        s, t = expit(z), expit(-z)
+        p, q = asymptote + (1 - asymptote) * s, (1 - asymptote) * t
         (item_of, column), last = np.nonzero(free), len(axes) - 1
-        by_predictor = (q * expit(z))[item_of] * axes[np.minimum(column, last)]
-        derivative = np.where((column > last)[:, None], expit(-z)[item_of], by_predictor)
+        derivative = (q * s)[item_of] * axes[np.minimum(column, last)]
+        derivative[column > last] = t[item_of[column > last]]
         return cls.standardised(p, p * q, quadrature.weights, derivative, item_of, shares)
 
     @classmethod

@@ -97,8 +97,15 @@ def category_kappas(counts: NDArray[np.int64]) -> Array:
     >>> category_kappas(np.array([[2, 0, 0], [0, 2, 0], [1, 1, 0], [1, 1, 0]])).tolist()
     [0.0, 0.0, nan]
     """
-    against_others = (np.stack([own, counts.sum(axis=1) - own], axis=1) for own in counts.T)
-    return np.array([float(KAPPA.value(KAPPA.terms(table).sum(axis=0))) for table in against_others])
+    n = counts.sum(axis=1, keepdims=True)
+    answered, paired = n[:, 0] >= 1, n[:, 0] >= 2
+    unknown = np.full(counts.shape[1], np.nan)
+    if not paired.any():
+        return unknown
+    observed = ((counts * (n - counts))[paired] / (n * (n - 1))[paired]).mean(axis=0)
+    share = (counts[answered] / n[answered]).mean(axis=0)
+    expected = share * (1 - share)
+    return 1 - np.divide(observed, expected, out=unknown, where=expected > 0)
 
 
 def krippendorff_alpha(counts: NDArray[np.int64]) -> float:

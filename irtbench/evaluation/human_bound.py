@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
+from irtbench.data.input_error import InputError, demand_choice, demand_share
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures, counted
 from irtbench.evaluation.paired_tests import resampled_means
@@ -192,32 +192,18 @@ def human_accuracy(
     >>> people.accuracy, round(people.confidence, 2)
     (0.9, 0.83)
     """
-    correct, votes = np.asarray(n_correct), np.asarray(n_votes)
-    if correct.ndim != 1 or correct.shape != votes.shape:
-        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
+    correct, votes = _of_items_with_votes(np.asarray(n_correct), np.asarray(n_votes))
     check_level(level, where="human accuracy")
-    refuse_any((
-        ((correct < 0).any() or (correct > votes).any(),
-         "human accuracy: expected 0 <= right votes <= votes for every item"),
-        (n_resamples < 2, f"human accuracy: n_resamples must be at least 2 but got {n_resamples}"),
-    ))  # fmt: skip
-    correct, votes, n = correct[votes > 0], votes[votes > 0], int(votes.sum())
+    if n_resamples < 2:
+        raise InputError(f"human accuracy: n_resamples must be at least 2 but got {n_resamples}")
+    n = int(votes.sum())
     confidence = hoeffding_confidence(n, margin)
     if n == 0:
         warnings.warn("human accuracy is undefined: there is no vote", RuntimeWarning, stacklevel=2)
         return HumanAccuracy(0, 0, np.nan, margin, np.nan, np.nan, level, np.nan, np.nan, np.nan, np.nan)
     accuracy = float(correct.sum() / n)
     low, high = map(float, wilson_interval(correct.sum(), n, level=level))
-    drawn = [np.nan, np.nan]
-    if np.ptp(correct / votes) > 0:
-        tails = [(1 - level) / 2, (1 + level) / 2]
-        drawn = np.quantile(resampled_means(correct, votes, n_resamples, rng), tails).tolist()
-    else:
-        warnings.warn(
-            "human accuracy: all items have the same share of right votes; nothing varies in resamples",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    drawn = _bootstrap(correct, votes, n_resamples, level, rng)
     return HumanAccuracy(votes.size, n, accuracy, margin, accuracy - margin, confidence, level, low, high, *drawn)
 
 
@@ -332,3 +318,30 @@ def over_seeds(scores: Sequence[float] | NDArray[np.float64]) -> SeedSummary:
         warnings.warn("seeds: one run has no standard deviation", RuntimeWarning, stacklevel=2)
     sd = float(values.std(ddof=1)) if values.size > 1 else np.nan
     return SeedSummary(values.size, float(values.mean()), sd, float(values.min()), float(values.max()))
+
+
+def _of_items_with_votes(
+    correct: NDArray[np.int64], votes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Right votes and votes on each item that has any."""
+    if correct.ndim != 1 or correct.shape != votes.shape:
+        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
+    if (correct < 0).any() or (correct > votes).any():
+        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
+    return correct[votes > 0], votes[votes > 0]
+
+
+def _bootstrap(
+    correct: NDArray[np.int64], votes: NDArray[np.int64], n_resamples: int, level: float, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Percentile interval of the share of right votes; NaN with a warning where the items' shares do not differ."""
+    if np.ptp(correct / votes) == 0:
+        warnings.warn(
+            "human accuracy: all items have the same share of right votes; nothing varies in resamples",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        return np.nan, np.nan
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(resampled_means(correct, votes, n_resamples, rng), tails)
+    return float(low), float(high)

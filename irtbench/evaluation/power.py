@@ -355,10 +355,13 @@ def _bootstrap_p(n: int, helped: int, hurt: int) -> float:
 
 def _smallest(reached: Callable[[int], bool], *, near: int) -> int:
     """Smallest size at which a condition holds that holds ever after, looked for up to `LARGEST_SIZE`."""
-    size = _least(lambda n: n > LARGEST_SIZE or (n > 0 and reached(n)), near=near, factor=1.15)
-    if size > LARGEST_SIZE:
-        raise InputError(f"power: more than {LARGEST_SIZE:,} items would be needed; expected a larger effect")
-    return max(1, size)
+
+    def reached_in_time(n: int) -> bool:
+        if n > LARGEST_SIZE:
+            raise InputError(f"power: more than {LARGEST_SIZE:,} items would be needed; expected a larger effect")
+        return reached(n)
+
+    return max(1, _least(lambda n: n > 0 and reached_in_time(n), near=near, factor=1.15))
 
 
 def _least(holds: Callable[[int], bool], *, near: int, factor: float) -> int:
