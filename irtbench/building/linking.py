@@ -360,75 +360,49 @@ def link_by_curves(
 
     At the minimum the gradient g(A, B; items) is zero, so the derivatives by the items are -(dg/d(A, B))^-1 dg/d items.
     """
-    weights = population.weights
-    root = np.sqrt(weights)[:, None]
+    weights, theta = population.weights, population.nodes
+    root, of_old = np.sqrt(weights)[:, None], curves_at(theta, old, summed=summed)
 
-    def moved(line: Array) -> MovedCurves:
-        return MovedCurves(old, new, population.nodes, line, summed=summed)
+    def moved(line: Array) -> tuple[Array, Array, Array, LogisticCurves | CategoryCurves]:
+        """D = P_old - P_new(u), dD/d(A, B), u = (theta - B) / A and 1 of each node, and the new curves there."""
+        u = (theta - line[1]) / line[0]
+        each, of_new = np.stack([u, np.ones_like(u)])[:, :, None], curves_at(u, new, summed=summed)
+        return of_old.value - of_new.value, each * of_new.slope / line[0], each, of_new
 
     def together(differences: Array) -> Array:
         return differences.sum(axis=-1, keepdims=True) if summed else differences
 
     log_slope, shift = starting_place(old, new)
     found = least_squares(
-        lambda line: (root * together(moved(line).difference)).ravel(),
+        lambda line: (root * together(moved(line)[0])).ravel(),
         [max(np.exp(log_slope), 10 * SMALLEST_SLOPE), shift],
-        jac=lambda line: (root * together(moved(line).by_line)).reshape(2, -1).T,
+        jac=lambda line: (root * together(moved(line)[1])).reshape(2, -1).T,
         bounds=([SMALLEST_SLOPE, -np.inf], [np.inf, np.inf]),
         xtol=PRECISION,
         ftol=PRECISION,
         gtol=PRECISION,
         max_nfev=1000,
     )
-    if not found.success or found.x[0] <= 2 * SMALLEST_SLOPE:
-        raise InputError("link: the curves of the common items do not determine slope and intercept")
-    at = moved(found.x)
-    together_by_line, left = together(at.by_line), together(at.difference)
-    hessian = np.einsum("q,kqj,mqj->km", weights, together_by_line, together_by_line)
-    left = np.broadcast_to(left, at.difference.shape)
-    hessian += np.einsum("q,qj,kmqj->km", weights, left, at.by_line_twice)
+    slope, undetermined = found.x[0], "link: the curves of the common items do not determine slope and intercept"
+    if not found.success or slope <= 2 * SMALLEST_SLOPE:
+        raise InputError(undetermined)
+    difference, by_line, each, of_new = moved(found.x)
+    by_line, left = together(by_line), np.broadcast_to(together(difference), difference.shape)
+    hessian = np.einsum("q,kqj,mqj->km", weights, by_line, by_line)
+    u, both = each[0], of_new.second * each[0] + of_new.slope
+    by_line_twice = -np.array([[u * (both + of_new.slope), both], [both, of_new.second]]) / slope**2
+    hessian += np.einsum("q,qj,kmqj->km", weights, left, by_line_twice)
     if np.linalg.cond(hessian) > 1 / PRECISION:
-        raise InputError("link: the curves of the common items do not determine slope and intercept")
-    by_line = np.broadcast_to(together_by_line, (2, *at.difference.shape))
-    by_old = np.einsum("q,kqj,qja->kja", weights, by_line, at.old.by_parameters)
-    by_new = np.einsum("q,kqj,qja->kja", weights, by_line, -at.new.by_parameters)
-    by_new += np.einsum("q,qj,kqja->kja", weights, left, at.by_line_and_new)
+        raise InputError(undetermined)
+    by_line = np.broadcast_to(by_line, (2, *difference.shape))
+    by_old = np.einsum("q,kqj,qja->kja", weights, by_line, of_old.by_parameters)
+    by_new = np.einsum("q,kqj,qja->kja", weights, by_line, -of_new.by_parameters)
+    by_new += np.einsum("q,qj,kqja->kja", weights, left, each[:, :, :, None] * of_new.slope_by_parameters / slope)
     solved = [
         -np.linalg.solve(hessian, np.add.reduceat(by, side.first, axis=1).reshape(2, -1)).reshape(2, old.n_items, -1)
-        for by, side in ((by_old, at.old), (by_new, at.new))
+        for by, side in ((by_old, of_old), (by_new, of_new))
     ]
     return np.asarray(found.x), (solved[0], solved[1])
-
-
-class MovedCurves:
-    """Old curves less new ones moved to the old scale, D = P_old - P_new((theta - B) / A), and their derivatives.
-
-    With u = (theta - B) / A: du/dA = -u / A, du/dB = -1 / A.
-    """
-
-    def __init__(self, old: ItemParameters, new: ItemParameters, theta: Array, line: Array, *, summed: bool) -> None:
-        self.slope = line[0]
-        self.moved = (theta - line[1]) / line[0]
-        self.old, self.new = curves_at(theta, old, summed=summed), curves_at(self.moved, new, summed=summed)
-        self.difference: Array = self.old.value - self.new.value
-        self.each = np.stack([self.moved, np.ones_like(self.moved)])[:, :, None]  # (2, n_nodes, 1)
-
-    @property
-    def by_line(self) -> Array:
-        """dD/d(A, B), shape (2, n_nodes, n_curves)."""
-        return np.asarray(self.each * self.new.slope / self.slope)
-
-    @property
-    def by_line_twice(self) -> Array:
-        """Second derivatives by (A, B), shape (2, 2, n_nodes, n_curves)."""
-        u, slope, second = self.moved[:, None], self.new.slope, self.new.second
-        both = second * u + slope
-        return -np.array([[u * (both + slope), both], [both, second]]) / self.slope**2
-
-    @property
-    def by_line_and_new(self) -> Array:
-        """Derivatives of `by_line` by the parameters of the new items, shape (2, n_nodes, n_curves, n_parameters)."""
-        return np.asarray(self.each[:, :, :, None] * self.new.slope_by_parameters / self.slope)
 
 
 def curves_at(theta: Array, items: ItemParameters, *, summed: bool) -> LogisticCurves | CategoryCurves:

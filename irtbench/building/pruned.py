@@ -83,48 +83,47 @@ class Checkpoint:
             log.warning("a finished step cannot be kept in %s: %s", self.folder, error.strerror)
 
 
+#: How values that are no JSON are written, the the first kind that they are of.
+AS_PLAIN: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (ResponseMatrix, lambda responses: None),
+    (ItemModel, lambda model: model.name),
+    (pd.DataFrame, lambda table: {str(name): column.tolist() for name, column in table.items()}),
+    (np.ndarray, lambda one: {"dtype": str(one.dtype), "shape": one.shape, "values": one.ravel().tolist()}),
+    (np.generic, lambda number: number.item()),
+    (Enum, lambda choice: choice.value),
+    (tuple | list, lambda entries: [to_plain(entry) for entry in entries]),
+    (Mapping, lambda entries: {str(name): to_plain(entry) for name, entry in entries.items()}),
+    (Path, str),
+)
+#: How what is no dataclass is read again.
+FROM_PLAIN: dict[Any, Callable[[Any], Any]] = {
+    ResponseMatrix: lambda nothing: None,
+    ItemModel: MODELS.__getitem__,
+    pd.DataFrame: pd.DataFrame,
+}
+
+
 def to_plain(value: Any) -> Any:
     """Dataclasses, tuples, mappings, arrays and tables as JSON values; every float survives to the last bit.
 
     Responses become None: they are written apart, where they are at all.
     """
-    if isinstance(value, ResponseMatrix):
-        return None
     if type(value) in PLAIN:
         return value
-    if isinstance(value, ItemModel):
-        return value.name
-    if is_dataclass(value) and not isinstance(value, type):
+    plain = next((plain for kind, plain in AS_PLAIN if isinstance(value, kind)), None)
+    if plain is None and is_dataclass(value):
         return {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, pd.DataFrame):
-        return {str(name): column.tolist() for name, column in value.items()}
-    if isinstance(value, np.ndarray):
-        return {"dtype": str(value.dtype), "shape": value.shape, "values": value.ravel().tolist()}
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple | list):
-        return [to_plain(entry) for entry in value]
-    if isinstance(value, Mapping):
-        return {str(name): to_plain(entry) for name, entry in value.items()}
-    if isinstance(value, Path):
-        return str(value)
-    return value
+    return plain(value) if plain else value
 
 
 def from_plain(hint: Any, value: Any) -> Any:
     """Inverse of `to_plain` for a value of the type that the hint names."""
-    if hint is ResponseMatrix:
-        return None
     if get_origin(hint) in (Union, types.UnionType):
         if value is None:
             return None
         hint = next(choice for choice in get_args(hint) if choice is not type(None))
-    if hint is ItemModel:
-        return MODELS[value]
-    if hint is pd.DataFrame:
-        return pd.DataFrame(value)
+    if hint in FROM_PLAIN:
+        return FROM_PLAIN[hint](value)
     if isinstance(hint, type) and issubclass(hint, Enum | Path):
         return hint(value)
     if is_dataclass(hint):

@@ -220,7 +220,7 @@ class UnderWay:
         if runaway:
             progress(f"round {number}: {describe_removals(runaway)}")
         items, population = fitted.items, fitted.quadrature
-        whole = GlobalFit.not_available(BETWEEN)
+        whole = GlobalFit(reason=BETWEEN)
         if not before or items.n_items <= MOST_ITEMS_EACH_ROUND:
             whole = global_fit(data, items, quadrature=population)
         fits = item_fit(data, items, quadrature=population)

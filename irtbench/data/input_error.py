@@ -23,7 +23,7 @@ class InputError(ValueError):
         super().__init__(without_credentials(message))
 
 
-def refuse_any(reasons: Iterable[tuple[object, str]], error: type[InputError] = InputError) -> None:
+def refuse_any(reasons: Iterable[tuple[object, str]], error: type[Exception] = InputError) -> None:
     """Refuse for the first of these reasons that holds."""
     for holds, why in reasons:
         if holds:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, chndtr, chndtrinc
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures
 from irtbench.diagnostics.correlation import pairwise_correlation
@@ -52,25 +53,19 @@ class GlobalFit(Figures):
         Why M2 and what follows from it is not available, in words; empty where it is.
     """
 
-    m2: float
-    df: int
-    p: float
-    rmsea: float
-    rmsea_lower: float
-    rmsea_upper: float
-    srmsr: float
-    tli: float
-    cfi: float
-    n_respondents: int
-    respondents_used: str
-    n_per_pair: float
+    m2: float = float("nan")
+    df: int = 0
+    p: float = float("nan")
+    rmsea: float = float("nan")
+    rmsea_lower: float = float("nan")
+    rmsea_upper: float = float("nan")
+    srmsr: float = float("nan")
+    tli: float = float("nan")
+    cfi: float = float("nan")
+    n_respondents: int = 0
+    respondents_used: str = "none"
+    n_per_pair: float = float("nan")
     reason: str = ""
-
-    @classmethod
-    def not_available(cls, reason: str) -> GlobalFit:
-        """None of the figures, and why."""
-        none = float("nan")
-        return cls(none, 0, none, none, none, none, none, none, none, 0, "none", none, reason)
 
 
 def global_fit(responses: ResponsesLike, items: ParametersLike, *, quadrature: Quadrature | None = None) -> GlobalFit:
@@ -202,13 +197,12 @@ def global_fit_of_factors(
 def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) -> GlobalFit:
     """The statistics of these moments."""
     if responses.trials is not None:
-        return GlobalFit.not_available("several trials of an item, and it is of one response each")
+        return GlobalFit(reason="several trials of an item, and it is of one response each")
     if responses.n_items > MOST_MOMENTS:
-        return GlobalFit.not_available(f"{responses.n_items:,} items have more pairs than can be computed")
+        return GlobalFit(reason=f"{responses.n_items:,} items have more pairs than can be computed")
     margins = Margins.of(responses, moments)
     correlations = pairwise_correlation(responses.values)
     pairs = margins.pairs[0], margins.pairs[1]
-    n = margins.n_per_pair
     residuals = (
         None
         if responses.is_complete
@@ -216,45 +210,46 @@ def _global_fit(responses: ResponseMatrix, moments: Moments, n_parameters: int) 
             np.nan_to_num(responses.values), responses.n_trials, *moments.log_probabilities(), np.log(moments.weights)
         )
     )
-    m2 = p = rmsea = lower = upper = tli = cfi = np.nan
-    df, reason = 0, ""
+    figures, reason = dict[str, Any](), ""
     try:
         m2, df = _m2(responses, moments, margins, n_parameters, residuals)
-        p = float(chdtrc(df, m2))
-        rmsea, lower, upper = _rmsea(m2, df, n)
-        tli, cfi = _against_independence(m2, df, correlations[pairs], margins.n[-margins.n_pairs :])
+        figures = _indices(m2, df, margins.n_per_pair, correlations[pairs], margins.n[-margins.n_pairs :])
     except (ArithmeticError, LinAlgError) as error:
         reason = str(error)
         warnings.warn(f"global fit: M2 is not available: {reason}", RuntimeWarning, stacklevel=3)
     expected = moments.expected_products() if residuals is None else residuals.correlations()
-    srmsr = _root_mean_square((correlations - expected)[pairs])
-    n_respondents = int((responses.n_by_respondent > 0).sum())
-    used = _respondents_used(responses, margins, n_respondents)
-    return GlobalFit(m2, df, p, rmsea, lower, upper, srmsr, tli, cfi, n_respondents, used, n, reason)
+    return GlobalFit(
+        **figures,
+        srmsr=_root_mean_square((correlations - expected)[pairs]),
+        n_respondents=int((responses.n_by_respondent > 0).sum()),
+        respondents_used=_respondents_used(responses, margins),
+        n_per_pair=margins.n_per_pair,
+        reason=reason,
+    )
 
 
 def _of_categories(responses: ResponseMatrix, items: CategoryParameters, population: Quadrature) -> GlobalFit:
     """C2 of complete responses in categories."""
-    first, second = np.triu_indices(items.n_items, 1)
-    n, n_moments = responses.n_respondents, int(items.top.sum()) + first.size
-    if not responses.is_complete:
-        return GlobalFit.not_available("C2 of items in categories is of complete responses")
-    if n_moments > MOST_CATEGORY_MOMENTS:
-        return GlobalFit.not_available(f"C2 of {n_moments} moments; at most {MOST_CATEGORY_MOMENTS} are computed")
-    if n < (fewest := max(FEWEST_RESPONDENTS, items.n_items)):
-        return GlobalFit.not_available(f"{n} respondents to {items.n_items} items; expected at least {fewest}")
-    correlations = pairwise_correlation(responses.correct)[first, second]
-    moments = CategoryMoments.of(items, population)
-    jacobian, residual = moments.jacobian(), np.sqrt(n) * moments.residual(responses.correct)
+    pairs = np.triu_indices(items.n_items, 1)
+    n, n_moments = responses.n_respondents, int(items.top.sum()) + pairs[0].size
+    fewest = max(FEWEST_RESPONDENTS, items.n_items)
     try:
-        m2, rank = dense_form(moments.covariance(), residual, np.sqrt(n) * jacobian, jacobian.shape[1])
+        refuse_any((
+            (not responses.is_complete, "C2 of items in categories is of complete responses"),
+            (n_moments > MOST_CATEGORY_MOMENTS,
+             f"C2 of {n_moments} moments; at most {MOST_CATEGORY_MOMENTS} are computed"),
+            (n < fewest, f"{n} respondents to {items.n_items} items; expected at least {fewest}"),
+        ), ArithmeticError)  # fmt: skip
+        moments = CategoryMoments.of(items, population)
+        jacobian, residual = np.sqrt(n) * moments.jacobian(), np.sqrt(n) * moments.residual(responses.correct)
+        m2, rank = dense_form(moments.covariance(), residual, jacobian, jacobian.shape[1])
+        refuse_any([(n_moments <= rank, f"{items.n_items} items leave no degree of freedom")], ArithmeticError)
     except ArithmeticError as error:
-        return GlobalFit.not_available(str(error))
-    if (df := n_moments - rank) < 1:
-        return GlobalFit.not_available(f"{items.n_items} items leave no degree of freedom")
-    tli, cfi = _against_independence(m2, df, correlations, np.full(correlations.size, float(n)))
-    srmsr = _root_mean_square(correlations - moments.scores.expected_products()[first, second])
-    return GlobalFit(m2, df, float(chdtrc(df, m2)), *_rmsea(m2, df, n), srmsr, tli, cfi, n, f"all {n}", float(n))
+        return GlobalFit(reason=str(error))
+    correlations = pairwise_correlation(responses.correct)[pairs]
+    srmsr = _root_mean_square(correlations - moments.scores.expected_products()[pairs])
+    figures = _indices(m2, n_moments - rank, float(n), correlations, np.full(correlations.size, float(n)))
+    return GlobalFit(**figures, srmsr=srmsr, n_respondents=n, respondents_used=f"all {n}", n_per_pair=float(n))
 
 
 def _m2(
@@ -262,37 +257,29 @@ def _m2(
 ) -> tuple[float, int]:
     """M2 and its degrees of freedom."""
     largest = margins.chosen.size - n_parameters  # degrees of freedom, were every parameter to move the shares
-    if margins.n_pairs_not_drawn and largest < 1:
-        raise ArithmeticError(
-            f"of {moments.n_items} items no more than {margins.n_pairs} pairs can be computed, fewer than parameters"
-        )
-    if responses.n_respondents < 2 or not margins.n_pairs:
-        raise ArithmeticError(f"no two items were answered by {FEWEST_TOGETHER} respondents or more")
-    n_respondents = int((responses.n_by_respondent > 0).sum())
-    if n_respondents < (fewest := max(FEWEST_RESPONDENTS, moments.n_items)):
-        raise ArithmeticError(f"{n_respondents} respondents to {moments.n_items} items; expected at least {fewest}")
-    if certain := int((moments.deviation == 0).sum()):
-        raise ArithmeticError(f"the model leaves no doubt how {certain} of the items are answered")
+    n_respondents, certain = int((responses.n_by_respondent > 0).sum()), int((moments.deviation == 0).sum())
+    fewest, all_pairs = max(FEWEST_RESPONDENTS, moments.n_items), residuals is None and not margins.n_pairs_not_drawn
+    refuse_any((
+        (margins.n_pairs_not_drawn and largest < 1,
+         f"of {moments.n_items} items no more than {margins.n_pairs} pairs can be computed, fewer than parameters"),
+        (responses.n_respondents < 2 or not margins.n_pairs,
+         f"no two items were answered by {FEWEST_TOGETHER} respondents or more"),
+        (n_respondents < fewest,
+         f"{n_respondents} respondents to {moments.n_items} items; expected at least {fewest}"),
+        (certain, f"the model leaves no doubt how {certain} of the items are answered"),
+        (all_pairs and largest < 1, f"{moments.n_items} items leave no degree of freedom"),
+    ), ArithmeticError)  # fmt: skip
     if residuals is not None:
         m2, rank = _of_scores(residuals, moments, margins, n_parameters)
-        return _with_df(m2, margins.chosen.size - rank, margins)
-    residual = moments.residual(responses.values)
-    if not margins.n_pairs_not_drawn:
-        if largest < 1:
-            raise ArithmeticError(f"{moments.n_items} items leave no degree of freedom")
-        if moments.n_moments > MOST_DENSE_MOMENTS:
+    else:
+        residual, root_n = moments.residual(responses.values), np.sqrt(margins.n)
+        if all_pairs and moments.n_moments > MOST_DENSE_MOMENTS:
             return responses.n_respondents * complete_form(moments, residual, n_parameters), largest
-    root_n = np.sqrt(margins.n)
-    covariance = moments.covariance(margins.chosen)
-    jacobian = moments.jacobian().tocsr()[margins.chosen].toarray()
-    m2, rank = dense_form(covariance, root_n * residual[margins.chosen], root_n[:, None] * jacobian, n_parameters)
-    return _with_df(m2, margins.chosen.size - rank, margins)
-
-
-def _with_df(m2: float, df: int, margins: Margins) -> tuple[float, int]:
-    """Both, if there is a degree of freedom."""
-    if df < 1:
-        raise ArithmeticError(f"{margins.n_pairs} pairs of items leave no degree of freedom")
+        covariance = moments.covariance(margins.chosen)
+        jacobian = moments.jacobian().tocsr()[margins.chosen].toarray()
+        m2, rank = dense_form(covariance, root_n * residual[margins.chosen], root_n[:, None] * jacobian, n_parameters)
+    df = margins.chosen.size - rank
+    refuse_any([(df < 1, f"{margins.n_pairs} pairs of items leave no degree of freedom")], ArithmeticError)
     return m2, df
 
 
@@ -322,19 +309,18 @@ def _of_scores(residuals: Residuals, moments: Moments, margins: Margins, n_param
     return dense_form(covariance[:n, :n], total[:n], covariance[:n, n:], n_parameters)
 
 
-def _respondents_used(responses: ResponseMatrix, margins: Margins, n_respondents: int) -> str:
+def _respondents_used(responses: ResponseMatrix, margins: Margins) -> str:
     """On whom and on which pairs the figures rest."""
-    if responses.is_complete and not margins.n_pairs_not_drawn:
-        return f"all {n_respondents}"
-    n_pairs = responses.n_items * (responses.n_items - 1) // 2
-    words = f"all {n_respondents}"
-    if margins.n_pairs:
-        words += f", {margins.n_per_pair:.0f} on average to a pair of items"
-    if margins.n_pairs_left_out:
-        words += f"; {margins.n_pairs_left_out} of {n_pairs} pairs that too few answered left out"
-    if margins.n_pairs_not_drawn:
-        words += f"; {margins.n_pairs} pairs drawn from {margins.n_pairs + margins.n_pairs_not_drawn}"
-    return words
+    n, n_pairs = margins.n_pairs, responses.n_items * (responses.n_items - 1) // 2
+    left_out, not_drawn = margins.n_pairs_left_out, margins.n_pairs_not_drawn
+    words = (
+        (n, f", {margins.n_per_pair:.0f} on average to a pair of items"),
+        (left_out, f"; {left_out} of {n_pairs} pairs that too few answered left out"),
+        (not_drawn, f"; {n} pairs drawn from {n + not_drawn}"),
+    )
+    every = responses.is_complete and not not_drawn
+    more = "".join(text for said, text in words if said and not every)
+    return f"all {int((responses.n_by_respondent > 0).sum())}{more}"
 
 
 def _root_mean_square(differences: NDArray[np.float64]) -> float:
@@ -343,32 +329,28 @@ def _root_mean_square(differences: NDArray[np.float64]) -> float:
     return float(np.sqrt(np.mean(defined**2))) if defined.size else np.nan
 
 
-def _rmsea(m2: float, df: int, n: float) -> tuple[float, float, float]:
-    """RMSEA and the ends of its 90% interval."""
+def _indices(
+    m2: float, df: int, n: float, correlations: NDArray[np.float64], n_by_pair: NDArray[np.float64]
+) -> dict[str, Any]:
+    """M2 with its p, RMSEA with its 90% interval, TLI and CFI; NaN if items correlate no more than independent ones.
+
+    Independent items have the identity for Xi, fit every single exactly, and leave as residuals the correlations of the
+    pairs, each of n respondents.
+    """
     ends = (max(m2 - df, 0.0), _noncentrality(m2, df, 0.95), _noncentrality(m2, df, 0.05))
-    value, lower, upper = (float(np.sqrt(excess / (df * (n - 1)))) for excess in ends)
-    return value, lower, upper
+    rmsea, lower, upper = (float(np.sqrt(excess / (df * (n - 1)))) for excess in ends)
+    defined, tli, cfi = ~np.isnan(correlations), np.nan, np.nan
+    m2_independent, df_independent = float(n_by_pair[defined] @ correlations[defined] ** 2), int(defined.sum())
+    if m2_independent > df_independent:
+        ratio = m2_independent / df_independent
+        tli = (ratio - m2 / df) / (ratio - 1)
+        cfi = min(max(1 - (m2 - df) / (m2_independent - df_independent), 0.0), 1.0)
+    return {
+        "m2": m2, "df": df, "p": float(chdtrc(df, m2)), "rmsea": rmsea, "rmsea_lower": lower, "rmsea_upper": upper,
+        "tli": tli, "cfi": cfi,
+    }  # fmt: skip
 
 
 def _noncentrality(m2: float, df: int, probability: float) -> float:
     """Noncentrality under which a chi-square falls below m2 with this probability; 0 if none is small enough."""
     return float(chndtrinc(m2, df, probability)) if chndtr(m2, df, 0.0) > probability else 0.0
-
-
-def _against_independence(
-    m2: float, df: int, correlations: NDArray[np.float64], n: NDArray[np.float64]
-) -> tuple[float, float]:
-    """TLI and CFI; NaN where the items do not correlate more than independent ones would.
-
-    Independent items have the identity for Xi, fit every single exactly, and leave as residuals the correlations of the
-    pairs, each of n respondents.
-    """
-    defined = ~np.isnan(correlations)
-    df_independent = int(defined.sum())
-    m2_independent = float(n[defined] @ correlations[defined] ** 2)
-    if m2_independent <= df_independent:
-        return np.nan, np.nan
-    ratio = m2_independent / df_independent
-    tli = (ratio - m2 / df) / (ratio - 1)
-    cfi = 1 - (m2 - df) / (m2_independent - df_independent)
-    return tli, min(max(cfi, 0.0), 1.0)

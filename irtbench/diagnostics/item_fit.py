@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from operator import add
 from typing import Literal
 
@@ -179,26 +179,41 @@ def item_fit(
     population = normal_grid() if quadrature is None else quadrature
     items = items.as_items() if isinstance(items, CategoryParameters) else items
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
-    if (own := items.categories) is not None:
-        return _fit_of_categories(responses.select_items(own.item_ids), own, theta, population, min_expected)
+    if items.categories is not None:
+        responses = responses.select_items(items.item_ids)
     check_items_agree(responses, items)
-    squares = None
+    infit, outfit = np.full((2, items.n_items), np.nan)
+    in_categories = items.categories is not None
     if theta is not None:
-        squares = mean_squares(
-            responses.correct, check_theta(theta, responses), items, over="respondents", trials=responses.trials
-        )
+        theta, trials = check_theta(theta, responses), None if in_categories else responses.trials
+        infit, outfit = mean_squares(responses.correct, theta, items, over="respondents", trials=trials)
     demand_choice("item fit: missing", missing, Missing)
     if not min_expected >= 0:
         raise InputError(f"item fit: min_expected: expected 0 or more but got {min_expected:g}")
-    by_sums = responses.trials is None and (responses.is_complete or missing == "groups")
-    parts = _parts(items.n_items)
+    by_sums = in_categories or (responses.trials is None and (responses.is_complete or missing == "groups"))
+    parts = [np.arange(items.n_items)] if in_categories else _parts(items.n_items)
     each = []
     for part in parts:
         names = [items.item_ids[j] for j in part]
         part_of = responses.select_items(names), items.select(names), population
         each.append(_by_sums(*part_of, min_expected) if by_sums else _by_scores(*part_of))
     found = each[0] if len(parts) == 1 else _joined(each, parts)
-    return _item_fit(items.item_ids, found, items.n_free, squares, statistic="s_x2" if by_sums else "score")
+    df = np.maximum(found.n_compared - items.n_free, 0)
+    undefined = df < 1
+    if undefined.any():
+        lacking = name_first([item for item, none in zip(items.item_ids, undefined, strict=True) if none])
+        warnings.warn(
+            f"item fit: no degree of freedom is left for S-X2 of {lacking} (used: {found.used})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    s_x2 = np.where(undefined, np.nan, found.s_x2)
+    excess = np.maximum(0, s_x2 - df) / np.where(undefined, np.nan, df * (found.n_respondents - 1))
+    p = chdtrc(df, s_x2)
+    return ItemFit(
+        items.item_ids, s_x2, df, p, adjust(p), np.sqrt(excess), infit, outfit, found.n_respondents, found.used,
+        "s_x2" if by_sums else "score",
+    )  # fmt: skip
 
 
 def _parts(n_items: int) -> list[NDArray[np.intp]]:
@@ -228,76 +243,29 @@ def _joined(each: Sequence[Compared], parts: Sequence[NDArray[np.intp]]) -> Comp
     return Compared(s_x2, n_compared, n, f"{each[0].used}, each item within one of {len(parts)} parts of the items")
 
 
-def _item_fit(
-    item_ids: tuple[str, ...],
-    found: Compared,
-    n_free: NDArray[np.int64],
-    squares: tuple[NDArray[np.float64], NDArray[np.float64]] | None,
-    statistic: Literal["s_x2", "score"] = "s_x2",
-) -> ItemFit:
-    """The statistics with their p, and infit and outfit where these are known."""
-    df = np.maximum(found.n_compared - n_free, 0)
-    undefined = df < 1
-    if undefined.any():
-        names = name_first([item for item, none in zip(item_ids, undefined, strict=True) if none])
-        warnings.warn(
-            f"item fit: no degree of freedom is left for S-X2 of {names} (used: {found.used})",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    s_x2 = np.where(undefined, np.nan, found.s_x2)
-    excess = np.maximum(0, s_x2 - df) / np.where(undefined, np.nan, df * (found.n_respondents - 1))
-    p = chdtrc(df, s_x2)
-    infit, outfit = squares if squares is not None else np.full((2, len(item_ids)), np.nan)
-    return ItemFit(
-        item_ids, s_x2, df, p, adjust(p), np.sqrt(excess), infit, outfit, found.n_respondents, found.used, statistic
-    )
-
-
-def _fit_of_categories(
-    responses: ResponseMatrix,
-    items: CategoryParameters,
-    theta: NDArray[np.float64] | None,
-    population: Quadrature,
-    min_expected: float,
-) -> ItemFit:
-    """The same of items in categories, which count 0, 1, ...; a slope common to all counts with none of them."""
-    values, probabilities = responses.correct, items.probabilities(population.nodes)
-    found = _by_sum_score(values, lambda columns: (population, [probabilities[j] for j in columns]), min_expected)
-    enough = found.n_respondents >= LEAST_SHARE * (~np.isnan(values)).sum(axis=0)
-    found = replace(found, n_compared=np.where(enough, found.n_compared, 0))
-    squares = None if theta is None else mean_squares(values, theta, items.as_items(), over="respondents")
-    return _item_fit(items.item_ids, found, items.n_free, squares)
-
-
 Probabilities = Sequence[NDArray[np.float64]]  # of each item's categories, shape (n_nodes, n_categories)
 
 
 def _by_sums(responses: ResponseMatrix, items: ItemParameters, population: Quadrature, min_expected: float) -> Compared:
-    """S-X2 of items that are right or wrong."""
+    """S-X2 of items that are right or wrong, or in categories, among respondents who answered the same items."""
 
     def curves(columns: NDArray[np.intp]) -> tuple[Quadrature, Probabilities]:
         known = items.select([items.item_ids[j] for j in columns])
+        if known.categories is not None:
+            return population, known.categories.probabilities(population.nodes)
         grid = fine_enough(population, known)
         return grid, [np.stack([1 - p, p], axis=1) for p in icc(grid.nodes, known).T]
 
-    return _by_sum_score(responses.values, curves, min_expected)
-
-
-def _by_sum_score(
-    values: NDArray[np.float64],
-    curves: Callable[[NDArray[np.intp]], tuple[Quadrature, Probabilities]],
-    min_expected: float,
-) -> Compared:
-    """S-X2 of responses, NaN where missing, with the population and the probabilities of some of the items."""
-    groups, used = _groups_of_same_items(values)
-    s_x2 = np.zeros(values.shape[1])
-    n_compared, n_respondents = np.zeros((2, values.shape[1]), dtype=np.int64)
+    groups, used = _groups_of_same_items(responses.correct)
+    s_x2 = np.zeros(items.n_items)
+    n_compared, n_respondents = np.zeros((2, items.n_items), dtype=np.int64)
     for part, columns in groups:
         for j, (observed, expected) in zip(columns, _tables(part, *curves(columns), min_expected), strict=True):
             s_x2[j] += np.nansum((observed - expected) ** 2 / expected)
             n_compared[j] += np.isfinite(expected).sum() - len(expected)
         n_respondents[columns] += len(part)
+    if items.categories is not None:
+        n_compared[n_respondents < LEAST_SHARE * responses.observed.sum(axis=0)] = 0
     return Compared(s_x2, n_compared, n_respondents, used)
 
 

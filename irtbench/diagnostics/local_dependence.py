@@ -17,7 +17,7 @@ from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, counted, significant
 from irtbench.diagnostics.correlation import pairwise_correlation
 from irtbench.diagnostics.person_fit import check_items_agree, check_theta, residuals
-from irtbench.models.curves import log_icc
+from irtbench.models.curves import outcomes
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
 from irtbench.models.quadrature import Quadrature, normal_grid
@@ -215,14 +215,14 @@ class PairTables:
     @classmethod
     def of(cls, responses: ResponseMatrix, items: ItemParameters, population: Quadrature) -> PairTables:
         """What these respondents answered, and what is expected of them."""
-        answered = responses.observed.astype(np.float64)
-        if (own := items.categories) is not None:
-            top, chosen, log_p = own.top, own.chosen(responses.correct), own.log_probabilities(population.nodes)
+        answered, (log_p, first) = responses.observed.astype(np.float64), outcomes(population.nodes, items)
+        p, top = np.exp(log_p), np.diff(first, append=log_p.shape[1]) - 1
+        if items.categories is not None:
+            chosen = items.categories.chosen(responses.correct)
         else:
-            top, right = np.ones(items.n_items, dtype=np.int64), np.nan_to_num(responses.shares)
-            log_right, log_wrong = log_icc(population.nodes, items)
-            chosen, log_p = alternating(answered - right, right), alternating(log_wrong, log_right)
-        p, n, item = np.exp(log_p), answered.T @ answered, np.repeat(np.arange(items.n_items), top + 1)
+            right = np.nan_to_num(responses.shares)
+            chosen = np.stack([answered - right, right], axis=2).reshape(len(right), p.shape[1])
+        n, item = answered.T @ answered, np.repeat(np.arange(items.n_items), top + 1)
         expected = (p.T * population.weights) @ p * n[np.ix_(item, item)]
         return cls(chosen.T @ chosen, expected, n[np.triu_indices(items.n_items, 1)], top)
 
@@ -259,8 +259,3 @@ class PairTables:
         concordant, discordant = (self.by_pair(cells * (above @ other)) for other in (later.T, later))
         pairs = concordant + discordant
         return np.divide(concordant - discordant, pairs, out=np.zeros_like(pairs), where=pairs > 0)
-
-
-def alternating(first: Array, second: Array) -> Array:
-    """Columns of one and of the other in turn."""
-    return np.stack([first, second], axis=2).reshape(len(first), 2 * first.shape[1])

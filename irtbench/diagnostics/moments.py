@@ -13,7 +13,6 @@ from scipy.special import expit
 
 from irtbench.data.responses import ResponseMatrix
 from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.curves import log_icc
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.quadrature import Quadrature, factor_quadrature
 
@@ -63,50 +62,56 @@ class Moments:
     @classmethod
     def of(cls, items: ItemParameters, quadrature: Quadrature) -> Moments:
         """Moments of these items in this population."""
-        log_p, log_q = log_icc(quadrature.nodes, items)
-        p = np.exp(log_p).T
-        mean = p @ quadrature.weights
-        # 1 - mean loses its digits for very easy items
-        deviation = np.sqrt(mean * (np.exp(log_q).T @ quadrature.weights))
-        z = items.discrimination[:, None] * quadrature.nodes + items.intercept[:, None]
-        by_intercept = (1 - items.guessing)[:, None] * expit(z) * expit(-z)
-        derivative = np.stack([by_intercept * quadrature.nodes, by_intercept, expit(-z)], axis=1)
         free = np.ones((items.n_items, 3), dtype=np.bool_)
         free[:, 2] = items.guessing_estimated
-        item_of = np.nonzero(free)[0]
-        return cls(
-            mean=mean,
-            deviation=deviation,
-            weights=quadrature.weights,
-            level=(p - mean[:, None]) / deviation[:, None],
-            spread=np.exp(log_p + log_q).T / deviation[:, None] ** 2,
-            derivative=derivative[free] / deviation[item_of][:, None],
-            item_of=item_of,
-            shares=None if items.kind is None else shares_of(items, free),
-        )
+        shares = None if items.kind is None else shares_of(items, free)
+        return cls.of_curves(items.discrimination[:, None], items.intercept, items.guessing, free, quadrature, shares)
 
     @classmethod
     def of_factors(
         cls, slopes: NDArray[np.float64], intercept: NDArray[np.float64], free: NDArray[np.bool_]
     ) -> Moments:
         """Moments of a 2PL with several abilities; ``free`` says which slopes are estimated."""
-        quadrature = factor_quadrature(slopes.shape[1], slopes=slopes)
-        weights = np.exp(quadrature.log_weights)
-        z = slopes @ quadrature.nodes.T + intercept[:, None]
-        p, variance = expit(z), expit(z) * expit(-z)
-        mean = p @ weights
-        deviation = np.sqrt(mean * (expit(-z) @ weights))
-        coordinates = np.vstack([quadrature.nodes.T, np.ones(len(weights))])
-        item_of, factor_of = np.nonzero(np.column_stack([free, np.ones(len(free), dtype=np.bool_)]))
-        return cls(
-            mean=mean,
-            deviation=deviation,
-            weights=weights,
-            level=(p - mean[:, None]) / deviation[:, None],
-            spread=variance / deviation[:, None] ** 2,
-            derivative=variance[item_of] * coordinates[factor_of] / deviation[item_of][:, None],
-            item_of=item_of,
-        )
+        free, n = np.pad(free, ((0, 0), (0, 2)), constant_values=((0, 0), (0, 1))), len(free)
+        free[:, -1] = False  # no guessing
+        return cls.of_curves(slopes, intercept, np.zeros(n), free, factor_quadrature(slopes.shape[1], slopes=slopes))
+
+    @classmethod
+    def of_curves(
+        cls,
+        slopes: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+        guessing: NDArray[np.float64],
+        free: NDArray[np.bool_],
+        quadrature: Quadrature,
+        shares: csc_array | None = None,
+    ) -> Moments:
+        """Moments of right responses; ``free`` says which slopes, intercepts and guessing are estimated."""
+        axes = np.vstack([quadrature.nodes.T, np.ones(quadrature.weights.size)])
+        z, asymptote = slopes @ axes[:-1] + intercept[:, None], guessing[:, None]
+        s, t = expit(z), expit(-z)
+        p, q = asymptote + (1 - asymptote) * s, (1 - asymptote) * t
+        (item_of, column), last = np.nonzero(free), len(axes) - 1
+        derivative = (q * s)[item_of] * axes[np.minimum(column, last)]
+        derivative[column > last] = t[item_of[column > last]]
+        return cls.standardised(p, p * q, quadrature.weights, derivative, item_of, shares)
+
+    @classmethod
+    def standardised(
+        cls,
+        mean_at: NDArray[np.float64],
+        variance_at: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        derivative: NDArray[np.float64],
+        item_of: NDArray[np.intp],
+        shares: csc_array | None = None,
+    ) -> Moments:
+        """Moments of responses with this mean and variance at the nodes, and derivatives of the mean."""
+        mean = mean_at @ weights
+        away = mean_at - mean[:, None]
+        deviation = np.sqrt((variance_at + away**2) @ weights)  # with all digits for very easy items too
+        level, spread = away / deviation[:, None], variance_at / deviation[:, None] ** 2
+        return cls(mean, deviation, weights, level, spread, derivative / deviation[item_of][:, None], item_of, shares)
 
     @property
     def n_items(self) -> int:
@@ -326,27 +331,15 @@ class CategoryMoments:
         nodes, weights = population.nodes, population.weights
         item = np.repeat(np.arange(items.n_items), items.top + 1)
         score = np.arange(item.size) - items.first[item]
-        p = np.exp(items.log_probabilities(nodes)).T
-        mean_at, square_at = (np.add.reduceat(p * score[:, None] ** power, items.first) for power in (1, 2))
-        mean = mean_at @ weights
-        deviation = np.sqrt(square_at @ weights - mean**2)
+        p, (mean_at, variance_at, _) = np.exp(items.log_probabilities(nodes)).T, items.score_moments(nodes)
         each = zip(items.probabilities(nodes), items.parameter_derivatives(nodes), strict=True)
         rates = [own[:, :, None] * of_log for own, of_log in each]  # (n_nodes, n_categories, n_parameters)
         n_own = np.array([rate.shape[2] for rate in rates])
         item_of, common = np.repeat(np.arange(items.n_items), n_own), np.zeros(n_own.sum())
         common[(np.cumsum(n_own) - n_own)[items.n_free < n_own]] = 1.0  # the slope is the first parameter of an item
         shared = np.column_stack([np.eye(common.size)[:, common == 0], *([common] if common.any() else [])])
-        derivative = [np.einsum("qkp,k->pq", rate, np.arange(rate.shape[1])) for rate in rates]
-        scores = Moments(
-            mean=mean,
-            deviation=deviation,
-            weights=weights,
-            level=(mean_at - mean[:, None]) / deviation[:, None],
-            spread=(square_at - mean_at**2) / deviation[:, None] ** 2,
-            derivative=np.concatenate(derivative) / deviation[item_of][:, None],
-            item_of=item_of,
-            shares=csc_array(shared),
-        )
+        derivative = np.concatenate([np.einsum("qkp,k->pq", rate, np.arange(rate.shape[1])) for rate in rates])
+        scores = Moments.standardised(mean_at.T, variance_at.T, weights, derivative, item_of, csc_array(shared))
         by_share = block_diag(*(np.einsum("q,qkp->kp", weights, rate) for rate in rates)) @ shared
         later = score > 0
         return cls(scores, item[later], score[later], p[later], by_share[later])

@@ -14,7 +14,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.optimize import brentq
 from scipy.special import bdtr, gammaln
 
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.shown import Figures
 
 MOST_STEPS = 60  # between two whole scores: shares of up to 6 points on some items and 4 or 5 on others
@@ -144,13 +144,13 @@ def pair_scores(first: ArrayLike, second: ArrayLike, groups: Sequence[Hashable] 
     x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
         raise InputError(f"comparison: scores of shapes {x.shape} and {y.shape}; expected one of each for every item")
-    if np.isinf(x).any() or np.isinf(y).any():
-        raise InputError("comparison: a score is infinite; expected finite numbers, NaN where there is none")
-    both = ~(np.isnan(x) | np.isnan(y))
-    if not both.any():
-        raise InputError("comparison: no item has a score of both systems; expected at least one")
-    if groups is not None and len(groups) != x.size:
-        raise InputError(f"comparison: {len(groups)} groups for {x.size} items; expected one name for each")
+    both, n_groups = ~(np.isnan(x) | np.isnan(y)), x.size if groups is None else len(groups)
+    refuse_any((
+        (np.isinf(x).any() or np.isinf(y).any(),
+         "comparison: a score is infinite; expected finite numbers, NaN where there is none"),
+        (not both.any(), "comparison: no item has a score of both systems; expected at least one"),
+        (n_groups != x.size, f"comparison: {n_groups} groups for {x.size} items; expected one name for each"),
+    ))  # fmt: skip
     d, group = (x - y)[both], np.arange(both.sum())
     if groups is not None:
         named, _ = pd.factorize(pd.Series(list(groups), dtype=object)[both])

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, gammaln, ndtr, ndtri, xlog1py, xlogy
 
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.shown import Figures
 from irtbench.evaluation.paired_tests import chance_at_most_zero
 
@@ -176,12 +176,12 @@ def score_power(
     >>> irtbench.score_power(100, 0.05, 0.3).in_short()
     'n_items 100, difference 0.05, deviation 0.3, se 0.03, expected_p 0.04779, power 0.5087, alpha 0.05, n_powered 223'
     """
-    if n < 1 or not (difference > 0 and deviation > 0):
-        raise InputError(
-            f"power: {n} items, a difference of {difference:g} and a deviation of {deviation:g}; expected all above 0"
-        )
-    if not (0 < alpha < 1 and 0 < wanted_power < 1):
-        raise InputError(f"power: alpha {alpha:g} and power {wanted_power:g}: expected numbers between 0 and 1")
+    refuse_any((
+        (n < 1 or not (difference > 0 and deviation > 0),
+         f"power: {n} items, a difference of {difference:g} and a deviation of {deviation:g}; expected all above 0"),
+        (not (0 < alpha < 1 and 0 < wanted_power < 1),
+         f"power: alpha {alpha:g} and power {wanted_power:g}: expected numbers between 0 and 1"),
+    ))  # fmt: skip
     se, z = deviation / np.sqrt(n), ndtri(1 - alpha)
     needed = np.ceil(((z + ndtri(wanted_power)) * deviation / difference) ** 2)
     if needed > LARGEST_SIZE:
@@ -285,11 +285,12 @@ def guessers_luck(n_items: int, threshold: float, *, guess: float = 0.5, n_guess
     >>> luck.n_correct, round(luck.one, 3), round(luck.best, 3)
     (151, 0.045, 0.369)
     """
-    if n_items < 1 or n_guessers < 1:
-        raise InputError(f"luck: expected at least one item and one guesser but got {n_items} and {n_guessers}")
-    for name, value in (("threshold", threshold), ("guess", guess)):
-        if not 0 <= value <= 1:
-            raise InputError(f"luck: {name} must be between 0 and 1 but got {value:g}")
+    refuse_any((
+        (n_items < 1 or n_guessers < 1,
+         f"luck: expected at least one item and one guesser but got {n_items} and {n_guessers}"),
+        *((not 0 <= value <= 1, f"luck: {name} must be between 0 and 1 but got {value:g}")
+          for name, value in (("threshold", threshold), ("guess", guess))),
+    ))  # fmt: skip
     at_threshold = int(np.floor(threshold * n_items + 1e-9))  # .55 x 100 is 55, whatever its last bit says
     one = float(bdtrc(at_threshold, n_items, guess)) if at_threshold < n_items else 0.0
     best = float(-np.expm1(n_guessers * np.log1p(-one))) if one < 1 else 1.0
@@ -297,15 +298,13 @@ def guessers_luck(n_items: int, threshold: float, *, guess: float = 0.5, n_guess
 
 
 def _check(n: int, effect: float, hurt: float) -> None:
-    if n < 1:
-        raise InputError(f"power: expected at least one item but got {n}")
-    if not effect > 0:
-        raise InputError(f"power: the effect must be above 0 but got {effect:g}")
-    if not hurt >= 0 or 2 * hurt + effect > 1 + 1e-12:
-        raise InputError(
-            f"power: a share {hurt:g} hurt and {hurt + effect:g} helped; expected shares of at least 0 that add up to "
-            "at most 1"
-        )
+    refuse_any((
+        (n < 1, f"power: expected at least one item but got {n}"),
+        (not effect > 0, f"power: the effect must be above 0 but got {effect:g}"),
+        (not hurt >= 0 or 2 * hurt + effect > 1 + 1e-12,
+         f"power: a share {hurt:g} hurt and {hurt + effect:g} helped; expected shares of at least 0 that add up to at "
+         "most 1"),
+    ))  # fmt: skip
 
 
 def _least_helped(n: int, hurt: NDArray[np.int64], alpha: float) -> NDArray[np.int64]:

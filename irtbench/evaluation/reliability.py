@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.proportion import wilson_interval
 
@@ -23,12 +23,13 @@ def check_pairs(predicted: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.flo
         raise InputError(f"calibration: probabilities of shape {q.shape} do not fit labels of shape {y.shape}")
     if q.size == 0:
         raise InputError("calibration: expected at least one pair of probability and label but there is none")
-    if (outside := np.flatnonzero(~((q >= 0) & (q <= 1)))).size:
-        raise InputError(
-            f"calibration: pair {outside[0] + 1}: expected a probability in [0, 1] but got {q[outside[0]]:g}"
-        )
-    if (wrong := np.flatnonzero(~((y == 0) | (y == 1)))).size:
-        raise InputError(f"calibration: pair {wrong[0] + 1}: expected the label 1 or 0 but got {y[wrong[0]]:g}")
+    refuse_first(
+        ~((q >= 0) & (q <= 1)),
+        lambda k: f"calibration: pair {k + 1}: expected a probability in [0, 1] but got {q[k]:g}",
+    )
+    refuse_first(
+        ~((y == 0) | (y == 1)), lambda k: f"calibration: pair {k + 1}: expected the label 1 or 0 but got {y[k]:g}"
+    )
     return q, y
 
 
@@ -75,15 +76,14 @@ def concatenate_classes(
     if q.ndim != 2 or right.shape != q.shape[:1]:
         raise InputError(f"calibration: probabilities of shape {q.shape} do not fit labels of shape {right.shape}")
     total = q.sum(axis=1)
-    if (wrong := np.flatnonzero(~np.isin(right, np.arange(q.shape[1])))).size:
-        raise InputError(
-            f"calibration: item {wrong[0] + 1}: expected a class from 0 to {q.shape[1] - 1}, got {right[wrong[0]]}"
-        )
-    if (astray := np.flatnonzero(~(np.abs(total - 1) <= 1e-3))).size:
-        raise InputError(
-            f"calibration: item {astray[0] + 1}: probabilities of all classes must sum to 1 but sum to "
-            f"{total[astray[0]]:g}"
-        )
+    refuse_first(
+        ~np.isin(right, np.arange(q.shape[1])),
+        lambda k: f"calibration: item {k + 1}: expected a class from 0 to {q.shape[1] - 1}, got {right[k]}",
+    )
+    refuse_first(
+        ~(np.abs(total - 1) <= 1e-3),
+        lambda k: f"calibration: item {k + 1}: probabilities of all classes must sum to 1 but sum to {total[k]:g}",
+    )
     is_right = right[:, None] == np.arange(q.shape[1])
     return q.ravel(), is_right.ravel().astype(np.float64), np.repeat(np.arange(len(q)), q.shape[1])
 

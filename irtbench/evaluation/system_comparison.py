@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown, counted, significant
@@ -244,14 +244,14 @@ def compare_systems(
     """
     matrix = np.asarray(scores, dtype=np.float64)
     names = list(system_ids)
-    if matrix.ndim != 2 or len(matrix) != len(names):
-        raise InputError(f"comparison: scores of shape {matrix.shape} do not fit {len(names)} systems")
-    if len(set(names)) < len(names):
-        raise InputError(f"comparison: systems must have different names but got {name_first(names)}")
-    if len(names) < 2:
-        raise InputError(f"comparison: expected at least two systems but got {len(names)}")
-    if against is not None and against not in names:
-        raise InputError(f"comparison: unknown system {against}; expected one of {name_first(names)}")
+    refuse_any((
+        (matrix.shape[:1] != (len(names),) or matrix.ndim != 2,
+         f"comparison: scores of shape {matrix.shape} do not fit {len(names)} systems"),
+        (len(set(names)) < len(names), f"comparison: systems must have different names but got {name_first(names)}"),
+        (len(names) < 2, f"comparison: expected at least two systems but got {len(names)}"),
+        (against not in (None, *names),
+         f"comparison: unknown system {against}; expected one of {name_first(names)}"),
+    ))  # fmt: skip
     seed = same_draws(rng)
     right_or_wrong = bool(np.isin(matrix[~np.isnan(matrix)], (0, 1)).all()) and groups is None
     if against is None:

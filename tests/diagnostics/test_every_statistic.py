@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from builders.refusals import is_refused
 from builders.simulated import rearranged, simulated, with_values
-from irtbench import ItemParameters, ResponseMatrix, global_fit, item_fit, local_dependence, person_fit
+from irtbench import (
+    CategoryParameters,
+    ItemParameters,
+    ResponseMatrix,
+    global_fit,
+    item_fit,
+    local_dependence,
+    person_fit,
+)
 
 RESPONSES, ITEMS, THETA = simulated(200, 7, seed=33)
 Statistic = Callable[[ResponseMatrix, ItemParameters, NDArray[np.float64]], pd.DataFrame]
@@ -78,3 +86,11 @@ def test_wrong_items_and_abilities_are_named(
     statistic: str, items: ItemParameters, theta: NDArray[np.float64], saying: str
 ) -> None:
     is_refused(saying, STATISTICS[statistic], RESPONSES, items, theta)
+
+
+def test_abilities_for_items_in_categories_are_checked_too() -> None:
+    as_categories = CategoryParameters.of_right_or_wrong(ITEMS)
+    given = as_categories.matrix(pd.DataFrame(RESPONSES.values.astype(int), columns=list(ITEMS.item_ids)))
+    saying = r"theta has shape \(199,\) for 200 respondents"
+    is_refused(saying, item_fit, given, as_categories.as_items(), theta=THETA[1:])
+    is_refused("missing: expected 'scores' or 'groups'", item_fit, given, as_categories.as_items(), missing="no")
