@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -35,11 +34,11 @@ from irtbench.data.items import ItemFeatures
 from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.estimation.driver import alternate, fenced
 from irtbench.estimation.few_respondents.empirical_bayes import START, reaching, starting_grid
-from irtbench.estimation.few_respondents.item_grid import START_DISTANCES, ItemGrid, check_learnable, weighted_moments
+from irtbench.estimation.few_respondents.item_grid import START_DISTANCES, check_learnable, weighted_moments
 from irtbench.estimation.few_respondents.learnt_prior import LEAST_DEVIATION
 from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings
 from irtbench.estimation.fit import problem_of
-from irtbench.estimation.fit_categories import RASCH_KINDS, models_of, own_parameters_of
+from irtbench.estimation.fit_categories import RASCH_KINDS, models_of, own_parameters_of, problem_in_categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.fisher_scoring import rough_start
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
@@ -52,9 +51,8 @@ from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.categories import CategoryItems, category_model
-from irtbench.models.pyro_model.rows import scores_on_device
-from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
+from irtbench.models.pyro_model.categories import CategoryItems
+from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import Quadrature, normal_grid, normal_population
 
 Kind = Literal["rasch", "2pl"]
@@ -296,48 +294,33 @@ class ExplanatoryFit:
     def of_responses(cls, responses: ResponseMatrix, kind: Kind, device: Device = "cpu") -> ExplanatoryFit:
         """Where updates start from: items alike in slope, difficulties by the proportion correct."""
         demand_choice("difficulty: model", kind, Kind)
-        settings = FitSettings(prior="hierarchical", device=device)
-        problem = problem_of(responses, settings, normal_grid()).in_float64()
+        problem = problem_of(responses, FitSettings(prior="hierarchical", device=device), normal_grid()).in_float64()
         intercept = problem.starting_values().intercept.clamp(-FURTHEST_START, FURTHEST_START)
         start = ItemTensors(torch.ones_like(intercept)[:, None], intercept, torch.zeros_like(intercept))
-        problem = reaching(with_adapted_nodes(problem, start, room=ROOM), start)
-        grid = starting_grid(problem, start, settings.priors)
-        return cls.of(responses, problem, Surroundings.of(problem, start), grid, alike=kind == "rasch")
+        return cls.of(responses, problem, start, alike=kind == "rasch")
 
     @classmethod
     def of_grades(cls, scores: CodedScores, model: GradedKind) -> ExplanatoryFit:
         """Where updates start from, of items in categories."""
         demand_choice("difficulty: model", model, GradedKind)
-        alike, n_categories, device = model in RASCH_KINDS, [len(own) for own in scores.categories], torch.device("cpu")
-        items = CategoryItems(models_of("gpcm" if alike else model, scores.item_ids), n_categories, 1, device)
-        check_learnable(items.models, n_categories)
-        nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=device)
-        priors = Priors.named("hierarchical", guessing_estimated=False)
-        model_of_rows = partial(category_model, items=items, priors=priors, known=None)
-        problem = CategoryProblem.of(model_of_rows, scores_on_device(scores, items.columns, device), nodes)
-        start = rough_start(problem).items
-        around = Surroundings.of(reaching(with_adapted_nodes(problem, start, room=ROOM), start), start)
-        grid = starting_grid(problem, start, priors)
-        return cls.of(scores, problem, around, grid, alike=alike, distances=grid.names)
+        alike, n_categories = model in RASCH_KINDS, [len(own) for own in scores.categories]
+        models = models_of("gpcm" if alike else model, scores.item_ids)
+        check_learnable(models, n_categories)
+        items = CategoryItems(models, n_categories, 1, torch.device("cpu"))
+        problem = problem_in_categories(scores, items, FitSettings(prior="hierarchical"))
+        return cls.of(scores, problem, rough_start(problem).items, alike=alike)
 
     @classmethod
     def of(
-        cls,
-        data: ResponseMatrix | CodedScores,
-        problem: Problem,
-        around: Surroundings,
-        grid: ItemGrid,
-        *,
-        alike: bool,
-        distances: Sequence[str] = (),
+        cls, data: ResponseMatrix | CodedScores, problem: Problem, start: ItemTensors, *, alike: bool
     ) -> ExplanatoryFit:
         """With the prior that learning starts from."""
+        near = reaching(with_adapted_nodes(problem, start, room=ROOM), start)
+        priors = Priors.named("hierarchical", guessing_estimated=False)
+        grid = starting_grid(near, start, priors)
         hierarchy = replace(START, deviation=(LEAST_DEVIATION, START.deviation[1])) if alike else START
-        priors = replace(
-            Priors.named("hierarchical", guessing_estimated=False), hierarchy=hierarchy,
-            distances=dict.fromkeys(distances, START_DISTANCES),
-        )  # fmt: skip
-        return cls(data, problem, Beliefs(around, grid, priors, priors), alike)
+        priors = replace(priors, hierarchy=hierarchy, distances=dict.fromkeys(grid.names, START_DISTANCES))
+        return cls(data, problem, Beliefs(Surroundings.of(near, start), grid, priors, priors), alike)
 
     @property
     def unit(self) -> float:

@@ -91,7 +91,9 @@ class Ratings:
                 "repeats an item of their own, or their mean"
             ).format(*(rated[name].iloc[k] for name in COLUMNS[:3])),
         )
-        categories, codes = coded_by_item(item, rated["score"].to_numpy(), len(items))
+        by_item = rated["score"].groupby(item)
+        categories = tuple(tuple(np.unique(own).tolist()) for _, own in by_item)
+        codes = by_item.rank("dense").to_numpy(dtype=np.int64) - 1
         alike, many = (
             name_first([items[j] for j, own in enumerate(categories) if least <= len(own) <= most])
             for least, most in ((0, 1), (MOST_CATEGORIES + 1, np.inf))
@@ -166,12 +168,3 @@ def named(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
     places, values = pd.factorize(column)
     again, names = pd.factorize(np.array([str(value) or None for value in values], dtype=object))
     return np.where(places < 0, -1, again[places]).astype(np.int64), tuple(names)
-
-
-def coded_by_item(items: Ints, scores: NDArray[np.float64], n_items: int) -> tuple[tuple[tuple[float, ...], ...], Ints]:
-    """The scores of each item in order, and each rating's place among them."""
-    levels, level = np.unique(scores, return_inverse=True)
-    there = np.zeros((n_items, len(levels)), dtype=np.bool_)
-    there[items, level.reshape(-1)] = True
-    place = there.cumsum(axis=1) - 1
-    return tuple(tuple(levels[own].tolist()) for own in there), place[items, level.reshape(-1)].astype(np.int64)
