@@ -215,9 +215,16 @@ class Problem:
         """What a response in each column of numbers right adds to the number right of its item, shape (n_columns,)."""
         return torch.ones_like(self.rows.n_correct)
 
+    @property
+    def columns(self) -> tuple[Tensor, Tensor]:
+        """Item and category of each column of numbers right, shape (n_columns,) each."""
+        each = torch.arange(len(self.rows.n_correct), device=self.rows.device)
+        return each, torch.ones_like(each)
+
     def of_columns(self, by_column: Tensor) -> Tensor:
         """Scores of items from values of their columns, shape (n_items,)."""
-        return by_column
+        own = self.column_scores * by_column
+        return own.new_zeros(self.rows.n_items).index_add_(0, self.columns[0], own)
 
     @property
     def has_one_slope(self) -> Tensor:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.observed_information import of_estimated
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.several_abilities.abilities_mode import Abilities, Curvature, with_slopes
 from irtbench.estimation.several_abilities.answers import Answers
@@ -33,7 +32,6 @@ from irtbench.estimation.several_abilities.rotation_freedom import (
     turns,
     with_positive_sums,
 )
-from irtbench.estimation.several_abilities.score_products import information_by_nodes
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
@@ -134,13 +132,6 @@ class Factors(Abilities):
         if self.free_slopes is not None:
             return self.determined(items)
         return complement(self.of_slopes(in_planes(items.matrix[:, : self.n_factors], 1.0)))
-
-    def information(self, items: ItemTensors) -> Tensor:
-        """By sums at every node; of complete responses, right or wrong, by the few functions that span their scores."""
-        linear = not isinstance(self.problem, CategoryProblem)
-        if linear and self.problem.rows.complete:
-            return super().information(items)
-        return of_estimated(self.problem, information_by_nodes(self.problem, self.scale, items))
 
     def curvature(self, items: ItemTensors) -> Curvature | None:
         """The information on nodes as many as standard errors need; None where it would be too large."""
