@@ -454,7 +454,7 @@ def numbers_of(correct: Tensor, observed: Tensor | None, n_items: int) -> Tensor
 
 
 def missing_by_nodes(problem: Problem, items: ItemTensors, by_column: Tensor, by_item: Tensor) -> Tensor:
-    """The same of items of several abilities, by products of numbers of responses summed over respondents at every node.
+    """The same of items of several abilities, by products of responses summed over respondents at every node.
 
     With X a respondent's numbers of responses, in each column and to each item, the score at a node is A'X, A what a
     response there adds to it, and so the sum of E[s s'] over respondents is that of A' (sum_i p_i X_i X_i') A over

@@ -361,8 +361,8 @@ def missing_of_testlets(problem: BifactorProblem, items: ItemTensors, complete: 
                 part.add_products(of_testlet, numbers[:, at], found.joint(testlet)[:, some])
         for (part, _), of_numbers, of_testlet in zip(testlets, sums, within, strict=True):
             of_testlet += part.products(of_numbers, some)
-    for own, of_testlet in zip(places, within, strict=True):
-        squares[own[:, None], own] = of_testlet
+    for place, of_testlet in zip(places, within, strict=True):
+        squares[place[:, None], place] = of_testlet
     return (squares - of_means).view(n_items, width, n_items, width)
 
 
