@@ -130,7 +130,7 @@ class Testlets:
 
     def fit(self, data: ResponseMatrix | CodedScores, models: Models, of: Fit) -> FittedScale:
         """The items, and the general ability with and without regard to testlets."""
-        from irtbench.analysis.effect_of_testlets import effect_of_testlets
+        from irtbench.analysis.model_comparison import effect_of_testlets
         from irtbench.estimation.bifactor import fit_bifactor
 
         fitted = fit_bifactor(
