@@ -66,7 +66,7 @@ from irtbench.analysis.model_comparison import likelihood_ratio as likelihood_ra
 from irtbench.analysis.model_comparison import compare_models as compare_models
 from irtbench.analysis.dimensions import parallel_analysis as parallel_analysis
 from irtbench.analysis.dimensions import find_dimensions as find_dimensions
-from irtbench.analysis.effect_of_testlets import effect_of_testlets as effect_of_testlets
+from irtbench.analysis.model_comparison import effect_of_testlets as effect_of_testlets
 from irtbench.analysis.design_information import design_information as design_information
 from irtbench.analysis.crowd_plan import plan_crowd as plan_crowd
 from irtbench.analysis.item_bias import item_bias as item_bias

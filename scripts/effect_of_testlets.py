@@ -13,7 +13,7 @@ import argparse
 
 import numpy as np
 
-from irtbench.analysis.effect_of_testlets import effect_of_testlets
+from irtbench.analysis.model_comparison import effect_of_testlets
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.bifactor import SpecificSlopes, fit_bifactor
 

@@ -10,7 +10,7 @@ from irtbench.analysis.dimensions import ParallelAnalysis as ParallelAnalysis
 from irtbench.analysis.dimensions import RotatedLoadings as RotatedLoadings
 from irtbench.analysis.dimensions import rotate_to_labels as rotate_to_labels
 from irtbench.analysis.dimensions import Dimensions as Dimensions
-from irtbench.analysis.effect_of_testlets import EffectOfTestlets as EffectOfTestlets
+from irtbench.analysis.model_comparison import EffectOfTestlets as EffectOfTestlets
 from irtbench.analysis.design_information import ExpectedPrecision as ExpectedPrecision
 from irtbench.analysis.design_information import DesignInformation as DesignInformation
 from irtbench.analysis.design_information import typical_items as typical_items

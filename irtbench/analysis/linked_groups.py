@@ -17,8 +17,8 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import choose_device, fit_model, problem_of
 from irtbench.estimation.fit_categories import fit_categories, problem_in_categories
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.fisher_scoring import find_mode
-from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode, problem_of_groups
+from irtbench.estimation.marginal.fisher_scoring import find_mode, find_mode_on_right_nodes
+from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
 from irtbench.estimation.marginal.nodes import information
 from irtbench.estimation.marginal.problem import Estimate, Evaluation, Problem
 from irtbench.estimation.settings import FitSettings
@@ -347,9 +347,10 @@ def link(compared: ComparedItems, focal: NDArray[np.bool_], *, freed: NDArray[np
         while True:
             free = torch.from_numpy(differs).to(device)
             problem, near = problem_of_groups(pooled, counting, n_nodes=settings.n_nodes, differs=free, start=start)
-            problem, mode = find_group_mode(
+            found, mode = find_mode_on_right_nodes(
                 problem, near, tolerance=max(settings.tolerance, TOLERANCE), max_steps=settings.max_steps
             )
+            problem = groups_of(found)
             steep = [j for j in mode.status.steep if j < len(differs) and differs[j, 0]]
             if mode.status.stop is not Stop.AT_BOUND or not steep:
                 break

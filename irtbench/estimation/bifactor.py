@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -14,18 +14,16 @@ from numpy.typing import NDArray
 from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import name_first
 from irtbench.data.shown import counted
-from irtbench.estimation.doubts import unlinked
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.factors import SeveralAbilities, moments, scores_table
+from irtbench.estimation.factors import SeveralAbilities, combined, find_abilities, moments, scores_table
 from irtbench.estimation.fit import choose_device, choose_precision
 from irtbench.estimation.fit_categories import Models
-from irtbench.estimation.scale_fit import with_names
 from irtbench.estimation.settings import Device, Precision
-from irtbench.estimation.several_abilities.abilities_mode import ROOM, find_mode_of_abilities
+from irtbench.estimation.several_abilities.abilities_mode import ROOM
 from irtbench.estimation.several_abilities.answers import Answers, ResponsesOrScores
-from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem, grid_for
+from irtbench.estimation.several_abilities.bifactor_problem import bifactor_problem
+from irtbench.estimation.several_abilities.rotation_freedom import Block
 from irtbench.estimation.status import Stop
-from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import Levels
 from irtbench.models.pyro_model.categories import ALONE, ItemGroups
 
@@ -279,25 +277,19 @@ def fit_bifactor(
         abilities = bifactor_problem(
             answers, numbered_groups(names), equal=equal, device=choose_device(device), dtype=choose_precision(dtype)
         )
-        with threads_for(abilities.problem.n_cells):
-            found = find_mode_of_abilities(
-                abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
-            )
-        natural = abilities.scale.natural(found.mode.items.matrix).cpu().numpy()
-    return BifactorModel(
-        **answers.described,
+        found = find_abilities(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
+    alike = tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2))
+    whole, doubts = Block(np.arange(len(names)), np.arange(2), None), never_together(answers, names)
+    return combined(
+        BifactorModel,
+        answers,
+        2,
+        [whole],
+        [found],
         testlets=names,
-        slopes=natural[:, :2],
-        intercepts=natural[:, 2:],
-        log_likelihood=found.mode.log_likelihood,
-        status=with_names(found.mode.status, answers.given),
-        covariance=None if found.mode.covariance is None else found.mode.covariance.cpu().numpy(),
-        nodes=found.nodes,
-        integration_error=found.integration_error,
-        alike=tuple(name for name in dict.fromkeys(names) if name and (equal or names.count(name) == 2)),
-        n_shared=abilities.n_shared,
+        alike=alike,
         single=single,
-        doubts=(*unlinked(abilities.problem), *never_together(answers, names)),
+        doubts=doubts,
     )
 
 
@@ -372,9 +364,8 @@ def bifactor_scores(fitted: BifactorModel, responses: ResponsesOrScores, *, devi
     """
     answers = fitted.answers(responses)
     with torch.no_grad():
-        problem = bifactor_problem(answers, numbered_groups(fitted.testlets), device=choose_device(device)).problem
-        items = fitted.tensors(problem, np.arange(2), np.arange(len(fitted.item_ids)))
-        grid = grid_for(problem.scale, items, problem.testlets, room=ROOM)
-        found = replace(problem, nodes=grid).posteriors(items)
-        mean, deviation = moments((part.general for part in found), grid.general)
+        abilities = bifactor_problem(answers, numbered_groups(fitted.testlets), device=choose_device(device))
+        items = fitted.tensors(abilities.problem, np.arange(2), np.arange(len(fitted.item_ids)))
+        problem = abilities.placed(items, room=ROOM).problem
+        mean, deviation = moments(problem, items, problem.nodes.general)
     return scores_table(answers.given.to_matrix(), {"theta": mean, "se": deviation})

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -28,21 +28,21 @@ from irtbench.estimation.fitted import FittedItems
 from irtbench.estimation.marginal.fisher_scoring import find_mode_on_right_nodes
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.nodes import (
-    describe_nodes,
     find_posteriors,
     integration_error,
     with_right_nodes,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.scale_fit import errors_of, more_than_patterns, with_names
-from irtbench.estimation.settings import Device, Precision
+from irtbench.estimation.scale_fit import judged, turned_round, with_names
+from irtbench.estimation.settings import Device, FitSettings, Precision
 from irtbench.estimation.several_abilities.abilities_mode import (
     ROOM,
-    AbilitiesMode,
+    Abilities,
+    FoundAbilities,
     find_mode_of_abilities,
 )
 from irtbench.estimation.several_abilities.answers import RIGHT_OR_WRONG, Answers, ResponsesOrScores, coded
-from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, Factors, factor_problem
+from irtbench.estimation.several_abilities.factor_problem import NORMAL_OGIVE, factor_problem
 from irtbench.estimation.several_abilities.rotation_freedom import Block, independent_blocks, number_of_turns
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
@@ -255,6 +255,9 @@ class SeveralAbilities(FittedItems, ABC):
         }
 
 
+Model = TypeVar("Model", bound=SeveralAbilities)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FactorModel(SeveralAbilities):
     """Items with several independent standard normal abilities, of right and wrong P = 1 / (1 + exp(-(a' theta + d))).
@@ -441,52 +444,48 @@ def fit_factors(
         (answers.rating_scale and len(blocks) > 1,
          "factors: rsm has the same steps on all abilities, which are items' own here; expected pcm"),
     ))  # fmt: skip
-    where, precision, found, n_shared, doubts = choose_device(device), choose_precision(dtype), [], 0, dict[str, None]()
+    where, precision, found = choose_device(device), choose_precision(dtype), list[FoundAbilities]()
     with fenced(seed), torch.no_grad():
         for block in blocks:
-            own = answers.to(block.items, answered=True)
-            abilities = factor_problem(
-                own, len(block.factors), block.zero_loadings, seed, device=where, dtype=precision
+            own, n = answers.to(block.items, answered=True), len(block.factors)
+            begun = factor_problem(own, n, block.zero_loadings, seed, device=where, dtype=precision)
+            abilities, mode, error = find_abilities(
+                begun, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
             )
-            find = find_one_ability if abilities.n_factors == 1 else find_mode_of_abilities
-            with threads_for(abilities.problem.n_cells):
-                part = find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
-            problem = abilities.problem
-            n_free = problem.n_estimated - number_of_turns(problem.free[:, : abilities.n_factors].cpu().numpy())
-            if part.mode.status.converged and answers.linear and problem.rows.most_trials is None:
-                too_many = more_than_patterns(torch.tensor(n_free), torch.tensor(len(block.items)))
-                status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
-                covariance = None if bool(too_many) else part.mode.covariance
-                part = replace(part, mode=replace(part.mode, status=status, covariance=covariance))
-            natural = abilities.scale.natural(part.mode.items.matrix[:, : abilities.scale.width])
-            found.append((natural.cpu().numpy(), part))
-            n_shared += abilities.n_shared
-            doubts |= dict.fromkeys(unlinked(problem))
-    model = combined(answers, n_factors, zero_loadings, blocks, found)
-    return replace(model, n_shared=n_shared, doubts=tuple(doubts))
+            problem, status = abilities.problem, mode.status
+            n_free = problem.n_estimated - number_of_turns(problem.free[:, :n].cpu().numpy())
+            if status.converged and answers.linear and problem.rows.most_trials is None:
+                too_many = n_free > 2.0 ** min(len(block.items), 1000) - 1  # patterns of right and wrong
+                status = status.unless_loose([too_many] * len(block.items))
+                mode = replace(mode, status=status, covariance=None if too_many else mode.covariance)
+            found.append((abilities, mode, error))
+    return combined(FactorModel, answers, n_factors, blocks, found, zero_loadings=zero_loadings)
 
 
-def find_one_ability(abilities: Factors, *, tolerance: float, max_steps: int, standard_errors: bool) -> AbilitiesMode:
-    """A block of one ability, estimated as `fit_model` does."""
-    problem = abilities.problem
+def find_abilities(abilities: Abilities, *, tolerance: float, max_steps: int, standard_errors: bool) -> FoundAbilities:
+    """The mode and its curvature; of one ability, such as a block's, as `fit_model` has it."""
+    find = find_one_ability if abilities.problem.n_factors == 1 else find_mode_of_abilities
+    with threads_for(abilities.problem.n_cells):
+        return find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
+
+
+def find_one_ability(
+    abilities: Abilities, *, tolerance: float, max_steps: int, standard_errors: bool
+) -> FoundAbilities:
+    """A block of one ability."""
+    problem, error, covariance = abilities.problem, math.nan, None
     on_line, mode = find_mode_on_right_nodes(
         problem, problem.starting_values(), tolerance=min(tolerance, ONE_ABILITY_TOLERANCE), max_steps=max_steps
     )
-    error, items, width = float("nan"), mode.items, abilities.scale.width
+    fit = judged(on_line, mode, FitSettings(), FLAT)
     if mode.status.converged:
         assert mode.counts is not None
-        error = integration_error(on_line, items, mode.counts, find_posteriors(on_line, items))
-        errors = errors_of(on_line, mode)
-        mode = replace(mode, status=mode.status.unless_loose(errors.loose.tolist()))
-        if mode.status.converged and standard_errors:
-            covariance = torch.from_numpy(errors.items[:, :width, :width])
-            mode = replace(mode, covariance=covariance.to(problem.rows.device))
-    if float(problem.slopes(items).sum()) < 0:
-        mode = replace(mode, items=problem.turned(items))
-        if mode.covariance is not None:
-            sign = mode.covariance.new_tensor([-1.0] + [1.0] * (width - 1))
-            mode = replace(mode, covariance=mode.covariance * sign[:, None] * sign)
-    return AbilitiesMode(mode, describe_nodes(on_line.nodes), error)
+        error = integration_error(on_line, mode.items, mode.counts, find_posteriors(on_line, mode.items))
+    if fit.status.converged and fit.errors is not None and standard_errors:
+        covariance = torch.from_numpy(fit.errors.items).to(problem.rows.device)
+    mode = replace(mode, status=fit.status, covariance=covariance)
+    mode = turned_round(problem, mode) if float(problem.slopes(mode.items).sum()) < 0 else mode
+    return abilities.on(on_line.nodes), mode, error
 
 
 def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
@@ -506,35 +505,42 @@ def checked_pattern(n_items: int, n_factors: int, zero_loadings: NDArray[np.bool
 
 
 def combined(
+    kind: type[Model],
     answers: Answers,
-    n_factors: int,
-    zero_loadings: NDArray[np.bool_] | None,
+    n_slopes: int,
     blocks: Sequence[Block],
-    found: Sequence[tuple[NDArray[np.float64], AbilitiesMode]],
-) -> FactorModel:
-    """The model of all items from the parameters of those of the blocks, as they are read, and their modes."""
-    n_items, modes = answers.given.n_items, [part for _, part in found]
-    n_behind = max(own.shape[1] - len(block.factors) for block, (own, _) in zip(blocks, found, strict=True))
-    width = n_factors + n_behind
+    found: Sequence[FoundAbilities],
+    *,
+    doubts: Iterable[str] = (),
+    **own: Any,
+) -> Model:
+    """The model of all items from the modes of those of the blocks, and what else is its own."""
+    n_items, modes = answers.given.n_items, [mode for _, mode, _ in found]
+    widths = [abilities.scale.width for abilities, _, _ in found]
+    width = n_slopes + max(n - len(block.factors) for block, n in zip(blocks, widths, strict=True))
     parameters, covariance = np.zeros((n_items, width)), np.zeros((n_items, width, width))
-    for block, (natural, part) in zip(blocks, found, strict=True):
-        places = np.append(block.factors, n_factors + np.arange(natural.shape[1] - len(block.factors)))
-        parameters[np.ix_(block.items, places)] = natural
-        if part.mode.covariance is not None:
-            covariance[np.ix_(block.items, places, places)] = part.mode.covariance.cpu().numpy()
+    for block, n, (abilities, mode, _) in zip(blocks, widths, found, strict=True):
+        places = np.append(block.factors, n_slopes + np.arange(n - len(block.factors)))
+        natural = abilities.scale.natural(mode.items.matrix[:, :n])
+        parameters[np.ix_(block.items, places)] = natural.cpu().numpy()
+        if mode.covariance is not None:
+            covariance[np.ix_(block.items, places, places)] = mode.covariance[:, :n, :n].cpu().numpy()
     n_responses = [int(answers.given.n_by_item[block.items].sum()) for block in blocks]
-    errors = [part.integration_error * n for part, n in zip(modes, n_responses, strict=True)]
-    nodes = dict.fromkeys(part.nodes for part in modes)
-    return FactorModel(
+    errors = [error * n for (_, _, error), n in zip(found, n_responses, strict=True)]
+    nodes = dict.fromkeys(abilities.words for abilities, _, _ in found)
+    links = [doubt for abilities, _, _ in found for doubt in unlinked(abilities.problem)]
+    return kind(
         **answers.described,
-        slopes=parameters[:, :n_factors],
-        intercepts=parameters[:, n_factors:],
-        zero_loadings=zero_loadings,
-        log_likelihood=sum(part.mode.log_likelihood for part in modes),
-        status=with_names(combined_status(blocks, [part.mode.status for part in modes]), answers.given),
-        covariance=covariance if all(part.mode.covariance is not None for part in modes) else None,
+        slopes=parameters[:, :n_slopes],
+        intercepts=parameters[:, n_slopes:],
+        log_likelihood=sum(mode.log_likelihood for mode in modes),
+        status=with_names(combined_status(blocks, [mode.status for mode in modes]), answers.given),
+        covariance=covariance if all(mode.covariance is not None for mode in modes) else None,
         nodes="; ".join(nodes) if len(found) == 1 else f"{len(found)} blocks: " + "; ".join(nodes),
         integration_error=sum(errors) / sum(n_responses),
+        n_shared=sum(abilities.n_shared for abilities, _, _ in found),
+        doubts=tuple(dict.fromkeys([*links, *doubts])),
+        **own,
     )
 
 
@@ -616,9 +622,10 @@ def scores_table(data: ResponseMatrix, abilities: Mapping[str, NDArray[np.float6
     return table if data.trials is None else table.assign(n_trials=data.n_by_respondent)
 
 
-def moments(posteriors: Iterable[Tensor], theta: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and standard deviations of abilities under batches of posteriors at nodes, shape (n_batch, n_nodes)."""
-    parts = [torch.stack([posterior @ theta, posterior @ theta**2]) for posterior in posteriors]
+def moments(problem: Problem, items: ItemTensors, theta: Tensor) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means and standard deviations of abilities under everybody's posterior, at the nodes that it is at."""
+    each = (posterior for _, posterior in posteriors(problem, items, 0))
+    parts = [torch.stack([posterior @ theta, posterior @ theta**2]) for posterior in each]
     mean, square = torch.cat(parts, dim=1).cpu().numpy()
     return mean, np.sqrt(np.maximum(square - mean**2, 0.0))
 
@@ -630,8 +637,8 @@ def block_scores(
     """Posterior means and standard deviations of a block's abilities, shape (n_respondents, len(block.factors))."""
     own = factor_problem(answers.to(block.items), len(block.factors), block.zero_loadings, seed, device=device)
     items, problem = fitted.tensors(own.problem, block.factors, block.items), own.problem
-    if own.n_factors == 1:
+    if problem.n_factors == 1:
         problem = with_right_nodes(problem, items, problem.counts(items))
     else:
         problem = own.placed(items, room=ROOM).problem
-    return moments((posterior for _, posterior in posteriors(problem, items, 0)), problem.nodes.theta)
+    return moments(problem, items, problem.nodes.theta)

@@ -32,8 +32,7 @@ from irtbench.estimation.marginal.category_problem import NEGLIGIBLE, CategoryPr
 from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, NormalMoments
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_parameters import common_slope
+from irtbench.estimation.marginal.problem import Problem, common_slope
 from irtbench.estimation.ranks import Ranks
 from irtbench.estimation.scale_fit import ScaleFit, fit_scale, with_names
 from irtbench.estimation.settings import (

@@ -34,8 +34,9 @@ from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.group_problem import groups_of, problem_of_groups
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import NormalMoments
-from irtbench.estimation.marginal.shared_parameters import equal_parameters
-from irtbench.estimation.marginal.shared_parameters import rating_scale as rating_scale_design
+from irtbench.estimation.marginal.problem import common_slope as one_slope
+from irtbench.estimation.marginal.problem import equal_parameters
+from irtbench.estimation.marginal.problem import rating_scale as steps_of_rating_scale
 from irtbench.estimation.multiple_groups import group_names, group_populations
 from irtbench.estimation.scale_fit import fit_in_groups, fit_scale, with_names
 from irtbench.estimation.settings import (
@@ -293,7 +294,7 @@ def fit_categories(
         begin = None if start is None else ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where))
         design = equal_parameters(alone.free, sets) if sets else None
         if rating_scale:
-            design = rating_scale_design(len(items), items.width, where)
+            design = torch.cat([one_slope(alone.free), steps_of_rating_scale(alone.free)])
         if labels is None:
             fit = fit_scale(alone, settings, start=begin, anchors=known, design=design)
             doubts = find_doubts(fit.problem, fit.found, fit.priors)

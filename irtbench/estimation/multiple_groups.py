@@ -24,7 +24,7 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, problem_of, right_or_wrong_alone, with_kinds
 from irtbench.estimation.fitted import FittedItems, software_versions
 from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
-from irtbench.estimation.marginal.shared_parameters import common_slope
+from irtbench.estimation.marginal.problem import common_slope
 from irtbench.estimation.scale_fit import fit_in_groups, with_names
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.threads import threads_for

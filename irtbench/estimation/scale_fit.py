@@ -1,29 +1,47 @@
-"""The fit of one scale, whatever its items: their mode, next to anchors or in groups, and its errors."""
+"""The fit of one scale, whatever its items: their mode, next to anchors or in groups, and its errors.
+
+Next to anchors these respondents' mean and standard deviation of ability are estimated with the other items. They are
+one of two groups (`GroupProblem`), of which the other, of N(0, 1) on the anchors' scale, has no responses. All of that
+rests on the anchors' parameters y as well, which have an error of their own, of covariance S, if they come from a bank.
+With x what is estimated, all parameters E x + Y y, and I their observed information, the estimate moves by B dy with
+B = -(E'IE)^-1 E'IY, and all parameters by T dy with T = E B + Y, so that their covariance is
+
+    V = E (E'IE)^-1 E' + T S T'.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.data.responses import Responses
-from irtbench.estimation.anchors import KnownItems, Placed, anchored_errors, fit_next_to_anchors
+from irtbench.estimation.anchors import MOST_COUPLED_ITEMS as MOST_ANCHORED
+from irtbench.estimation.anchors import KnownItems
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
 from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
-from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_mode
+from irtbench.estimation.marginal.group_problem import GroupProblem, by_differences, groups_of, problem_of_groups
 from irtbench.estimation.marginal.guessing_profile import without_guessing_at_zero
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
+    LEAST_SD,
     MOST_COUPLED_ITEMS,
+    NOTHING,
     Errors,
     NormalMoments,
     ability_vanishes,
     blocks_of,
+    invert,
     joint_sampling_covariance,
+    natural_by_steps,
+    observed_information,
     sampling_covariance,
     shared_errors,
     slope_of_all,
@@ -34,7 +52,10 @@ from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import ALL_ITEMS, POPULATION, Status, Stop
 from irtbench.estimation.variational.loss import adam_mode
 from irtbench.models.priors import Priors
+from irtbench.models.pyro_model.rows import MISSING, DenseRows, ResponseRows, SparseRows
 from irtbench.models.pyro_model.tensors import ItemTensors
+
+FEW, SAMPLE = 0.05, 2_000  # a tolerance for a start, and respondents it is from
 
 
 @dataclass(frozen=True)
@@ -78,59 +99,85 @@ def fit_scale(
 
     `design` says which of the items' parameters are made of fewer, see `SharedParameters`.
     """
-    anchored, priors = None, settings.priors
     if anchors is not None:
-        placed = fit_next_to_anchors(
-            problem, n_nodes=settings.n_nodes, tolerance=settings.tolerance, max_steps=settings.max_steps,
-            start=start, design=design, find=mode_finder(settings),
-        )  # fmt: skip
-        problem, found, anchored = placed.respondents, placed.found, (placed, anchors)
-    else:
-        problem = problem if design is None else problem.with_shared(design)
-        near = rough_start(problem) if start is None else RoughStart(start)
-        problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
-        found = with_positive_direction(problem, found)
-    return judged(problem, found, settings, priors, anchored)
+        return fit_next_to_anchors(problem, settings, anchors, start=start, design=design)
+    problem = problem if design is None else problem.with_shared(design)
+    near = rough_start(problem) if start is None else RoughStart(start)
+    problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
+    return judged(problem, with_positive_direction(problem, found), settings, priors)
 
 
-def judged(
-    problem: Problem,
-    found: Estimate,
-    settings: FitSettings,
-    priors: Priors,
-    anchored: tuple[Placed, KnownItems] | None = None,
-) -> ScaleFit:
-    """What is known of a scale with this mode: its errors, and whether it is one, next to anchors or alone."""
-    status, errors = found.status, None
-    if status.converged and anchored is None and priors.is_flat and more_parameters_than_patterns(problem):
+def judged(problem: Problem, found: Estimate, settings: FitSettings, priors: Priors) -> ScaleFit:
+    """What is known of a scale with this mode: its errors, and whether it is one."""
+    status = found.status
+    if status.converged and not problem.prior.informative and more_parameters_than_patterns(problem):
         status = status.unless_loose([True] * problem.rows.n_items)
-    if status.converged and (anchored[0].ability_vanishes if anchored else ability_vanishes(problem, found.items)):
+    if status.converged and ability_vanishes(problem, found.items):
         status = replace(status, stop=Stop.NO_ABILITY)
-    if settings.standard_errors and status.converged:
-        errors = anchored_errors(*anchored) if anchored else errors_of(problem, found)
-        status = status.unless_loose(errors.loose.tolist())
-    moments, whole = moments_by_theta(problem, found.items, errors), problem
-    if anchored:
-        placed, whole = anchored[0], anchored[0].problem
-        moments = NormalMoments(*placed.moments, *((math.nan, math.nan) if errors is None else errors.moments))
-    n_parameters = whole.n_estimated + found.n_density_parameters
-    return ScaleFit(problem, found, priors, status, n_parameters, errors, moments)
+    status, errors = with_errors(status, settings, lambda: errors_of(problem, found))
+    moments = moments_by_theta(problem, found.items, errors)
+    return ScaleFit(problem, found, priors, status, problem.n_estimated + found.n_density_parameters, errors, moments)
+
+
+def with_errors(status: Status, settings: FitSettings, find: Callable[[], Errors]) -> tuple[Status, Errors | None]:
+    """The errors of a maximum where they are wanted, and the status by what they say of it."""
+    if not (settings.standard_errors and status.converged):
+        return status, None
+    errors = find()
+    return status.unless_loose(errors.loose.tolist()), errors
 
 
 def fit_in_groups(
-    groups: GroupProblem, start: ItemTensors, settings: FitSettings, *, design: Tensor | None = None
+    groups: GroupProblem,
+    start: ItemTensors,
+    settings: FitSettings,
+    *,
+    design: Tensor | None = None,
+    anchors: KnownItems | None = None,
 ) -> ScaleFit:
-    """Find the mode of items and of the groups' populations, and its errors."""
+    """Find the mode of items and of the groups' populations, and its errors, those of the anchors in them if any."""
     groups = groups if design is None else groups.with_shared(design)
-    problem, found = find_group_mode(
+    problem, found = find_mode_on_right_nodes(
         groups, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=mode_finder(settings)
     )
-    status, errors, n_items = found.status, None, len(groups.prior.differs)
-    if settings.standard_errors and status.converged:
-        errors = errors_of(problem, found)
-        loose = errors.loose[:n_items] | errors.loose[n_items:].any()  # a population is determined by all
-        status = status.unless_loose(loose.tolist())
+    find = partial(errors_in_groups, groups_of(problem), found.items, anchors)
+    status, errors = with_errors(found.status, settings, find)
     return ScaleFit(problem, found, settings.priors, status, problem.n_estimated, errors)
+
+
+def fit_next_to_anchors(
+    problem: Problem,
+    settings: FitSettings,
+    anchors: KnownItems,
+    *,
+    start: ItemTensors | None = None,
+    design: Tensor | None = None,
+) -> ScaleFit:
+    """The mode of the items that are not known, and of the population; `problem` has the known items as constants.
+
+    `start` are items on the anchors' scale.
+    """
+    first = anchored_start(problem) if start is None else (known_in_place(problem, start),)
+
+    def grouped(rows: ResponseRows) -> GroupProblem:
+        both = nothing(rows), rows
+        return problem_of_groups(replace(problem, rows=rows), both, n_nodes=settings.n_nodes, start=first[0])[0]
+
+    groups, stride = grouped(problem.rows), problem.rows.n_respondents // SAMPLE
+    at = groups.prior.joined(*first)
+    if stride >= 2 and not isinstance(problem.rows, SparseRows) and start is None:
+        smaller = grouped(problem.rows.every(stride))
+        _, rough = find_mode_on_right_nodes(smaller, at, tolerance=FEW, max_steps=settings.max_steps)
+        at = rough.items if rough.status.converged else at
+    fit = fit_in_groups(groups, at, settings, design=design, anchors=anchors)
+    part, items = groups_of(fit.problem).respondents(fit.found.items)
+    mean, sd = groups_of(fit.problem).log_moments(fit.found.items)[1].tolist()
+    counts = None if fit.found.counts is None else fit.found.counts.each[1]  # type: ignore[attr-defined]
+    if fit.found.status.converged and math.exp(sd) <= LEAST_SD:
+        fit = replace(fit, status=replace(fit.found.status, stop=Stop.NO_ABILITY), errors=None)
+    of_moments = (math.nan, math.nan) if fit.errors is None else fit.errors.moments
+    moments = NormalMoments(mean, math.exp(sd), *of_moments)
+    return replace(fit, problem=part, found=replace(fit.found, items=items, counts=counts), moments=moments)
 
 
 def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None) -> NormalMoments | None:
@@ -159,7 +206,11 @@ def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) ->
         problem, mode = find_mode_with_population(problem, start.items, tolerance=tolerance, max_steps=max_steps)
     else:
         problem, mode = find_mode_on_right_nodes(
-            problem, start.items, tolerance=tolerance, max_steps=max_steps, covariance=start.covariance
+            problem,
+            start.items,
+            tolerance=tolerance,
+            max_steps=max_steps,
+            find=partial(find_mode, covariance=start.covariance),
         )
     problem, mode = without_guessing_at_zero(problem, mode)
     return problem, priors, mode
@@ -169,9 +220,12 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     """Turn theta's sign, if need be, so that the expected number of correct responses rises with it."""
     theta, items = problem.nodes.theta, found.items
     covariance_with_theta = (problem.nodes.log_weights.exp() * theta[:, 0]) @ problem.expected_score(items)
-    if float(covariance_with_theta) >= 0:
-        return found
-    covariance = found.covariance
+    return found if float(covariance_with_theta) >= 0 else turned_round(problem, found)
+
+
+def turned_round(problem: Problem, found: Estimate) -> Estimate:
+    """The estimate for abilities of the opposite sign."""
+    items, covariance = found.items, found.covariance
     if covariance is not None:
         sign = problem.turned(ItemTensors.from_matrix(torch.ones_like(items.matrix))).matrix  # -1 of slopes
         covariance = covariance * sign[:, :, None] * sign[:, None, :]
@@ -183,13 +237,11 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     )
 
 
-def more_than_patterns(n_parameters: Tensor, n_items: Tensor) -> Tensor:
-    """Whether items have more parameters than patterns of right and wrong have shares, 2^J - 1: a 2PL of two items."""
-    return n_parameters > torch.exp2(n_items.double()) - 1
-
-
 def more_parameters_than_patterns(problem: Problem) -> bool:
-    """The same of any items, each response being one trial; of items that share slopes it is not known."""
+    """Whether items have more parameters than patterns of responses have shares: 2^J - 1 of a 2PL of J items.
+
+    Each response is one trial; of items that share slopes it is not known.
+    """
     rows = problem.rows
     if rows.most_trials is not None or problem.prior.one_slope:
         return False
@@ -205,8 +257,7 @@ def errors_of(problem: Problem, found: Estimate) -> Errors:
         return Errors(found.covariance.cpu().numpy(), None, nowhere)
     if problem.prior.one_slope:
         return shared_errors(problem, found.items)
-    coupled = isinstance(problem, GroupProblem) or problem.prior.shared is not None
-    if len(found.items) > MOST_COUPLED_ITEMS and not coupled:
+    if len(found.items) > MOST_COUPLED_ITEMS and problem.prior.shared is None:
         own, loose = sampling_covariance(problem, found.items)
         return Errors(own, None, loose)
     joint, loose = joint_sampling_covariance(problem, found.items)
@@ -231,3 +282,83 @@ def with_names(status: Status, responses: Responses) -> Status:
         loose_items=named(status.loose),
         guessing_at_bound_items=named(status.guessing_at_bound),
     )
+
+
+def nothing(rows: ResponseRows) -> DenseRows:
+    """A respondent who answered none of these items."""
+    values = torch.full((1, rows.n_items), MISSING, dtype=torch.int8, device=rows.device)
+    return DenseRows(values, torch.zeros_like(rows.n_correct), complete=False, categories=rows.categories)
+
+
+def known_in_place(problem: Problem, items: ItemTensors) -> ItemTensors:
+    """The items with the known parameters where these are known."""
+    return ItemTensors.from_matrix(torch.where(problem.free, items.matrix, problem.prior.fixed.matrix))
+
+
+def anchored_start(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
+    """Items, mean and log standard deviation to start from: by the anchors on their scale and on that of N(0, 1).
+
+    With ability m + s z slopes by z are s a and intercepts d + m a: s and m by least squares.
+    """
+    start, known, free = problem.starting_values(), problem.prior.fixed.matrix, problem.free
+    known_slope = ~free[:, 0] & problem.has_one_slope
+    a, d = known[known_slope, 0], known[known_slope, 1]
+    size = (a @ a).clamp(min=1e-6)
+    if float(a @ start.matrix[known_slope, 0]) < 0:
+        start = problem.turned(start)
+    mean, sd = (a @ (start.matrix[known_slope, 1] - d)) / size, (a @ start.matrix[known_slope, 0]) / size
+    sd = sd.clamp(min=0.1) if bool(known_slope.any()) else torch.ones_like(sd)
+    placed = problem.rescaled(start, float(-mean / sd), float(1 / sd))
+    return known_in_place(problem, placed), mean[None], sd.log()[None]
+
+
+def errors_in_groups(groups: GroupProblem, everything: ItemTensors, anchors: KnownItems | None) -> Errors:
+    """The errors of items and populations; next to anchors of the items as respondents meet them, and of these."""
+    n_items, width = len(groups.prior.differs), groups.prior.width
+    if anchors is not None and n_items > MOST_ANCHORED:
+        return errors_of_many(groups, everything)
+    if anchors is None or anchors.covariance is None:
+        joint, loose = joint_sampling_covariance(groups, everything)
+    else:
+        joint, loose = joint_next_to_anchors(groups, everything, anchors)
+    each = loose[:n_items] | (loose.any() & ~loose[:n_items].any())  # a population is determined by all
+    if anchors is None:
+        return Errors(blocks_of(joint), joint, each)
+    population = joint[n_items][groups.prior.population_columns, n_items, groups.prior.population_columns]
+    of_items = joint[:n_items, -width:, :n_items, -width:]
+    of_items[np.abs(of_items) < NOTHING] = 0.0
+    mean, sd = np.sqrt(population.diagonal()).tolist()
+    return Errors(blocks_of(of_items), of_items, each, (mean, sd))
+
+
+def joint_next_to_anchors(
+    groups: GroupProblem, everything: ItemTensors, anchors: KnownItems
+) -> tuple[NDArray[np.float64], Tensor]:
+    """What `joint_sampling_covariance` has, with the error of the anchors in it."""
+    (n_rows, n_columns), width = groups.free.shape, groups.prior.width
+    scale, every = natural_by_steps(groups, everything), groups.with_all_free(everything)
+    chosen = torch.nonzero(every.free.reshape(-1))[:, 0]
+    whole = torch.zeros(every.free.numel(), every.free.numel(), dtype=torch.float64, device=chosen.device)
+    whole[chosen[:, None], chosen] = observed_information(every, everything)
+    by_free = groups.by_estimated(torch.eye(groups.n_estimated, dtype=torch.float64, device=whole.device))
+    inverse, loose = invert(by_free.T @ whole @ by_free)
+    places, own = torch.tensor(anchors.places, device=whole.device), slice(n_columns - width, None)
+    by_known = torch.zeros(n_rows, n_columns, len(places), width, dtype=torch.float64, device=whole.device)
+    known = every.free[places, own]
+    steps = torch.linalg.pinv(torch.where(known[:, :, None] & known[:, None], scale[places, own, own], 0.0))
+    by_known[places, own, torch.arange(len(places), device=whole.device)] = steps
+    moved = by_known.flatten(2).flatten(0, 1)
+    moved = moved - by_free @ (inverse @ (by_free.T @ (whole @ moved)))
+    error = torch.from_numpy(np.array(anchors.covariance)).to(whole).flatten(2).flatten(0, 1)
+    covariance = by_free @ inverse @ by_free.T + moved @ error @ moved.T
+    joint = torch.einsum("jab,jbkc,kdc->jakd", scale, covariance.view(n_rows, n_columns, n_rows, n_columns), scale)
+    return joint.cpu().numpy(), (by_free[:, loose] != 0).view(n_rows, -1).any(dim=1)
+
+
+def errors_of_many(groups: GroupProblem, everything: ItemTensors) -> Errors:
+    """The same of each item where the population is known, and of the population with items that are."""
+    own, loose = sampling_covariance(*groups.respondents(everything))
+    by_population = [part for _, part in by_differences(groups, 1, everything)]
+    mean, log_deviation = torch.linalg.inv(torch.stack(by_population)).diagonal().clamp(min=0).sqrt().tolist()
+    sd = float(groups.log_moments(everything)[1, 1].exp())
+    return Errors(own, None, loose, (mean, log_deviation * sd))

@@ -134,7 +134,7 @@ class Testlets:
             data, self.testlets, models=models, levels=of.levels or None, specific_slopes=self.specific_slopes,
             prior_guessing=of.prior_guessing, seed=of.seed, device=of.device,
         )  # fmt: skip
-        effect = irtbench.analysis.effect_of_testlets.effect_of_testlets(data, fitted, seed=of.seed, device=of.device)
+        effect = irtbench.analysis.model_comparison.effect_of_testlets(data, fitted, seed=of.seed, device=of.device)
         words = effect.in_words()
         if fitted.alike and self.specific_slopes == "free" and not fitted.one_slope:
             words.append(

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from irtbench import InputError, ResponseMatrix
-from irtbench.analysis.effect_of_testlets import effect_of_testlets
+from irtbench.analysis.model_comparison import effect_of_testlets
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.dispersion import p_on_boundary
 

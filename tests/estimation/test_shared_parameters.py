@@ -205,6 +205,9 @@ def test_items_that_have_nothing_in_common_are_said_to_have_none() -> None:
         assert not fitted.converged
         assert fitted.stopped_because.startswith("ability does not vary; the items have nothing in common")
         assert np.isfinite(fitted.items.intercept).all()
+        factors = irtbench.fit_factors(values, 1, models=model)
+        assert factors.stopped_because == fitted.stopped_because
+        assert factors.covariance is None
     assert np.isnan(irtbench.fit_model(values, model="rasch").population["se_sd"])
     for models, options in (("pcm", {}), ("rsm", {}), ("gpcm", {"common_slope": True})):
         graded = irtbench.fit_categories(np.hstack([values[:, :5] * 2, 2 - values[:, :5] * 2]), models, **options)

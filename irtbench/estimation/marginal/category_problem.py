@@ -20,10 +20,11 @@ from torch import Tensor
 from irtbench.estimation.marginal import nodes
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
-from irtbench.estimation.marginal.missing_information import score_covariances
 from irtbench.estimation.marginal.observed_information import (
+    added_to_scores,
     complete_information,
     missing_information,
+    missing_of_any,
     natural_by_steps,
 )
 from irtbench.estimation.marginal.problem import Problem, slope_of_correlation
@@ -79,10 +80,10 @@ class CategoryProblem(Problem):
         """Categories as shares of the highest of their item, shape (n_columns,)."""
         return self.scale.column_scores
 
-    def of_columns(self, by_column: Tensor) -> Tensor:
-        """Scores of items from values of their columns, shape (n_items,)."""
-        own = self.column_scores * by_column
-        return own.new_zeros(len(self.scale)).index_add_(0, self.scale.item_of_column, own)
+    @property
+    def columns(self) -> tuple[Tensor, Tensor]:
+        """Item and category of each column of numbers right, shape (n_columns,) each."""
+        return self.scale.columns
 
     @property
     def has_one_slope(self) -> Tensor:
@@ -226,14 +227,9 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
 @complete_information.register
 def complete_category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
     """That of items in categories."""
-    return information_of_scale(problem, problem.scale, items)
-
-
-def information_of_scale(problem: Problem, scale: CategoryItems, items: ItemTensors) -> Tensor:
-    """The information of complete data on each item of a scale, prior included, shape (n_items, width, width)."""
-    x, theta, counts = items.matrix, problem.nodes.theta.T, problem.counts(items, at_nodes=True)
-    complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1][:, : scale.width, : scale.width]
-    for part in scale.parts:
+    x, theta, counts = items.matrix, problem.nodes.theta.T, problem.counts(items)
+    complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
+    for part in problem.scale.parts:
         own, of_part = part.expected(counts.n, counts.r), slice(part.n_parameters)
         complete[part.items, of_part, of_part] += part.curvature(x, theta, own)
     return complete
@@ -243,17 +239,20 @@ def information_of_scale(problem: Problem, scale: CategoryItems, items: ItemTens
 def missing_of_categories(
     problem: CategoryProblem, items: ItemTensors, complete: Tensor, *, own: bool = False
 ) -> Tensor:
-    """That of items in categories: a response adds the derivative of its category."""
+    """That of items in categories."""
+    return missing_of_any(problem, items, complete, own=own)
+
+
+@added_to_scores.register
+def added_by_categories(problem: CategoryProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """Derivatives of the log-probability of the lowest category, and what those of the others are more."""
     x, theta, scale = items.matrix, problem.nodes.theta.T, problem.scale
-    most, n_columns = max(scale.n_categories), len(scale.item_of_column)
-    added = x.new_zeros(most, theta.shape[1], scale.width, len(scale))
-    column = torch.full((most - 1, len(scale)), n_columns - 1, device=x.device)
+    later, lowest = (x.new_zeros(n, theta.shape[1], scale.width) for n in (len(scale.item_of_column), len(scale)))
     for part in scale.parts:
-        by_x = part.derivatives(x, theta)[1].permute(1, 2, 3, 0)
-        added[:1, :, : part.n_parameters, part.items] = by_x[:1]
-        added[1 : part.n_categories, :, : part.n_parameters, part.items] = by_x[1:] - by_x[:1]
-        column[: part.n_categories - 1, part.items] = part.columns.T
-    return score_covariances(problem, items, added, column, complete, own=own)
+        by_x, of_part = part.derivatives(x, theta)[1], slice(part.n_parameters)
+        later[part.columns, :, of_part] = by_x[:, 1:] - by_x[:, :1]
+        lowest[part.items, :, of_part] = by_x[:, 0]
+    return later, lowest
 
 
 @natural_by_steps.register

@@ -397,18 +397,22 @@ def find_mode(
 
 
 def find_mode_on_right_nodes(
-    problem: Problem, start: ItemTensors, *, tolerance: float, max_steps: int, covariance: Tensor | None = None
+    problem: Problem,
+    start: ItemTensors,
+    *,
+    tolerance: float,
+    max_steps: int,
+    find: Callable[..., Estimate] = find_mode,
 ) -> tuple[Problem, Estimate]:
-    """The mode on nodes that are right for everybody, found once more where they turn out not to be."""
+    """The mode by `find` on nodes that are right for everybody, found once more where they turn out not to be."""
     steps, placed = 0, problem
     for _ in range(MOST_PLACINGS):
         problem = placed
-        mode = find_mode(problem, start=start, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
+        mode = find(problem, start=start, tolerance=tolerance, max_steps=max_steps)
         steps += mode.status.steps
         mode = replace(mode, status=replace(mode.status, steps=steps))
         if not mode.status.converged:
             return problem, mode
-        assert mode.counts is not None
         placed, start = with_right_nodes(problem, mode.items, mode.counts), mode.items
         if placed is problem:
             return problem, mode

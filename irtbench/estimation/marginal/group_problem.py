@@ -8,7 +8,7 @@ those of the items; they have derivatives of their own and take the same steps. 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -17,11 +17,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
-from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
 from irtbench.estimation.marginal.nodes import information as ability_information
+from irtbench.estimation.marginal.nodes import with_right_nodes
 from irtbench.estimation.marginal.observed_information import natural_by_steps, observed_information
-from irtbench.estimation.marginal.problem import Estimate, Problem
+from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.model import grouped_model, population
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.sites import ItemPrior
@@ -240,6 +240,11 @@ class GroupProblem(Problem):
         nodes = population(self.nodes, *moments) if group else self.nodes
         return replace(self.alone, rows=self.groups[group], nodes=nodes)
 
+    def respondents(self, parameters: ItemTensors, group: int = 1) -> tuple[Problem, ItemTensors]:
+        """The problem of one group with the prior of items, and these."""
+        part = self.part(group, self.log_moments(parameters)[group])
+        return replace(part, prior=self.prior.items), self.prior.items_of_group(parameters, group)
+
     def each(self, parameters: ItemTensors) -> Iterator[tuple[Problem, ItemTensors]]:
         """Each group's problem and its items."""
         for group, moments in enumerate(self.log_moments(parameters)):
@@ -333,16 +338,20 @@ def group_information(problem: GroupProblem, parameters: ItemTensors) -> Tensor:
         found[:n_items, :, :n_items] += torch.einsum("ap,jakb,bq->jpkq", of_group, own, of_group)
         if group:
             row, first = n_items + group - 1, prior.population_columns.start
-            moments = problem.log_moments(parameters)[group]
-            for k, step in enumerate(DIFFERENCE * torch.eye(2, dtype=torch.float64, device=found.device)):
-                above, below = (scores(problem, group, items, moments + sign * step) for sign in (1, -1))
-                by_items, by_population = (
-                    (low - high) / (2 * DIFFERENCE) for low, high in zip(below, above, strict=True)
-                )
+            for k, (by_items, by_population) in enumerate(by_differences(problem, group, parameters)):
                 found[:n_items, :, row, first + k] = found[row, first + k, :n_items] = by_items @ of_group
                 found[row, first : first + 2, row, first + k] = by_population
     flat = problem.free.reshape(-1)
     return found.reshape(n_rows * n_columns, -1)[flat][:, flat]
+
+
+def by_differences(problem: GroupProblem, group: int, parameters: ItemTensors) -> Iterator[tuple[Tensor, Tensor]]:
+    """Information on a group's mean, and on its log standard deviation, with its items and with these two."""
+    items, moments = problem.prior.items_of_group(parameters, group), problem.log_moments(parameters)[group]
+    for step in DIFFERENCE * torch.eye(2, dtype=moments.dtype, device=moments.device):
+        above, below = (scores(problem, group, items, moments + sign * step) for sign in (1, -1))
+        by_items, by_population = ((low - high) / (2 * DIFFERENCE) for low, high in zip(below, above, strict=True))
+        yield by_items, by_population
 
 
 def scores(problem: GroupProblem, group: int, items: ItemTensors, moments: Tensor) -> tuple[Tensor, Tensor]:
@@ -370,27 +379,9 @@ def natural_by_steps_of_groups(problem: GroupProblem, parameters: ItemTensors) -
     return scale
 
 
-def find_group_mode(
-    problem: GroupProblem,
-    start: ItemTensors,
-    *,
-    tolerance: float,
-    max_steps: int,
-    find: Callable[..., Estimate] = find_mode,
-) -> tuple[GroupProblem, Estimate]:
-    """The mode of items and populations by `find`, found again where these turn out to need other nodes."""
-    steps = 0
-    while True:
-        mode = find(problem, start=start, tolerance=tolerance, max_steps=max_steps)
-        steps += mode.status.steps
-        nodes = nodes_needed(problem, mode.items) if mode.status.converged else None
-        if nodes is None:
-            return problem, replace(mode, status=replace(mode.status, steps=steps))
-        start, problem = mode.items, replace(problem, nodes=nodes)
-
-
-def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors | None:
-    """Nodes that reach further, where a population does, or are closer, where posteriors are narrow; None if not.
+@with_right_nodes.register
+def with_nodes_for_groups(problem: GroupProblem, parameters: ItemTensors, counts: Counts | None) -> GroupProblem:
+    """With nodes that reach further, where a population does, or are closer, where posteriors are narrow.
 
     A posterior is no narrower than 1 / sqrt(1 / s^2 + I(theta)) where the test's information I is largest.
     """
@@ -409,10 +400,10 @@ def nodes_needed(problem: GroupProblem, parameters: ItemTensors) -> NodeTensors 
     step = float(theta[1] - theta[0])
     finer = step > narrowest / NARROW * 0.2 + 1e-9 and len(theta) < MOST_NODES
     if furthest <= bound and not finer:
-        return None
+        return problem
     # a little more than is needed now, since the next mode is another
     wider = bound if furthest <= bound else min(1.1 * furthest, FURTHEST)
-    return group_nodes(wider, 0.9 * narrowest if finer else step, nodes.dtype, theta.device)
+    return replace(problem, nodes=group_nodes(wider, 0.9 * narrowest if finer else step, nodes.dtype, theta.device))
 
 
 def problem_of_groups(

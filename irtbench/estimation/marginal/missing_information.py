@@ -194,7 +194,7 @@ def tabulated_sums(problem: Problem, items: ItemTensors, functions: Tensor, *, o
 
 
 def score_covariances(
-    problem: Problem, items: ItemTensors, added: Tensor, column: Tensor, complete: Tensor, *, own: bool = False
+    problem: Problem, items: ItemTensors, by_column: Tensor, by_item: Tensor, complete: Tensor, *, own: bool = False
 ) -> Tensor:
     """Posterior covariances of the respondents' scores, summed, shape (n_items, width, n_items, width).
 
@@ -202,14 +202,18 @@ def score_covariances(
     sum over them of c c', c = E[P s]. Scores of respondents of like ability are combinations of few functions, see
     `SharedFunctions`. `own`: of each item's own parameters alone, shape (n_items, width, width).
 
-    `added`, of shape (1 + n_later, n_nodes, width, n_items), is what a response adds to the score of its item at each
-    node, and what one in the columns of its item adds to that; these are `column`, of shape (n_later, n_items), any
-    where an item has no more. Of `complete`, the information of complete data by item, some may be left out.
+    `by_column` and `by_item` are what responses add to scores (`added_to_scores`). Of `complete`, the information of
+    complete data by item, some may be left out.
     """
     row, theta, (n_items, width) = problem.in_float64().row(items), problem.nodes.theta, problem.free.shape
     few = problem.rows.n_respondents * problem.free.numel() ** 2 <= FEW_PRODUCTS
     unit = (complete.diagonal(dim1=1, dim2=2).abs() / problem.rows.n_respondents).clamp(min=1e-300).rsqrt()
-    functions = (torch.where(problem.free.T, added, 0.0) * unit.T).permute(0, 3, 2, 1).flatten(1, 2).contiguous()
+    item, category = problem.columns
+    added = torch.cat([by_item[None], by_item.new_zeros(int(category.max()), *by_item.shape)])
+    column = torch.full(added[1:, :, 0, 0].shape, len(item) - 1, device=item.device)  # any where an item has no more
+    added[category, item], column[category - 1, item] = by_column, torch.arange(len(item), device=item.device)
+    functions = (torch.where(problem.free[:, None], added, 0.0) * unit[:, None]).transpose(2, 3).flatten(1, 2)
+    functions = functions.contiguous()
     place = None  # of the one column of an item that its response is in, from 1 on
     if problem.rows.most_trials is None:
         given = functions[1:].view(len(column), n_items, -1).any(dim=2)
@@ -367,3 +371,114 @@ def posteriors(problem: Problem, items: ItemTensors, cells: int) -> Iterator[tup
     row = problem.in_float64().row(items)
     for batch in problem.batches(cells, dtype=torch.float64):
         yield batch, torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
+
+
+MOST_PRODUCTS = 2**25  # of products of responses at nodes, in memory at once
+CLOSE = 128  # nodes whose products are near in memory
+
+
+@dataclass(frozen=True)
+class ScoreParts:
+    """What a respondent's numbers of responses, in columns and then to items, add to the score.
+
+    Parameters
+    ----------
+    added
+        By the parameters of the number's item, shape (n_nodes, n_numbers, width).
+    item
+        Whose number it is, shape (n_numbers,).
+    free
+        Which parameters are estimated, shape (n_items, width).
+    complete
+        Whether everybody responded to all items.
+    """
+
+    added: Tensor
+    item: Tensor
+    free: Tensor
+    complete: bool
+
+    @classmethod
+    def of(cls, problem: Problem, by_column: Tensor, by_item: Tensor) -> ScoreParts:
+        """From what responses in columns and to items add (`observed_information.added_to_scores`)."""
+        used = problem.free.any(dim=0)
+        added = torch.cat([by_column, by_item]).transpose(0, 1)[:, :, used].contiguous()
+        item = torch.cat([problem.columns[0], torch.arange(len(by_item), device=used.device)])
+        return cls(added, item, problem.free[:, used], problem.rows.complete)
+
+    def of_items(self, items: Tensor) -> tuple[ScoreParts, Tensor]:
+        """Those of some items, whose places rise, and the places of their numbers."""
+        chosen = torch.nonzero(torch.isin(self.item, items))[:, 0]
+        item = torch.searchsorted(items, self.item[chosen])
+        return ScoreParts(self.added[:, chosen], item, self.free[items], self.complete), chosen
+
+    @property
+    def n_factors(self) -> int:
+        """How many numbers are multiplied with each other, the first of all."""
+        return len(self.item) - len(self.free) + 1 if self.complete else len(self.item)
+
+    def scores(self, numbers: Tensor, each: Tensor) -> Tensor:
+        """Scores from what each number adds, shape (..., n_numbers, width), by item (..., n_items, width)."""
+        each = each * numbers[..., None]
+        return each.new_zeros(*each.shape[:-2], *self.free.shape).index_add_(-2, self.item, each)
+
+    def add_products(self, sums: Tensor, numbers: Tensor, weights: Tensor) -> None:
+        """Add weighted products of each two numbers at each node to the half below the diagonal, (n, n, n_nodes)."""
+        there = torch.nonzero(weights.sum(dim=0) > NOBODY * len(weights))[:, 0]
+        weights = weights[:, there]
+        for k in range(len(sums)):
+            sums[k, : k + 1].index_add_(1, there, (numbers[:, k, None] * numbers[:, : k + 1]).T @ weights)
+
+    def products(self, sums: Tensor, some: Tensor) -> Tensor:
+        """Sum over some nodes of A'SA, of the halves of S, which are written over, (n_items width, n_items width)."""
+        sums.diagonal().mul_(0.5)  # the diagonal is in both halves
+        added, item, (n_items, width) = self.added[some].permute(1, 2, 0), self.item, self.free.shape
+        found = added.new_zeros(n_items, width, n_items, width)
+        if self.complete:  # the last number is that of responses to each item, 1
+            last = self.n_factors - 1
+            columns, asked, item = added[:last], added[last:], item[:last]
+            mixed = (asked * sums[last, last]).index_add_(0, item, columns * sums[last, :last, None])
+            found += torch.einsum("jaq,lbq->jalb", asked, mixed)
+            added, sums = columns, sums[:last, :last]
+        for part, by_item in zip(sums.split(CLOSE, dim=2), added.split(CLOSE, dim=2), strict=True):
+            for k in range(width):
+                half = part.new_zeros(n_items, *part.shape[1:]).index_add_(0, item, by_item[:, k, None] * part)
+                found[:, k].index_add_(1, item, (half.transpose(0, 1) @ by_item.mT).transpose(0, 1))
+        lower = found.flatten(2).flatten(0, 1)
+        return lower + lower.T
+
+
+def numbers_of(correct: Tensor, observed: Tensor | None, n_items: int) -> Tensor:
+    """A respondent's numbers of responses in columns and to items, shape (n_batch, n_numbers)."""
+    return torch.cat([correct, correct.new_ones(len(correct), n_items) if observed is None else observed], dim=1)
+
+
+def missing_by_nodes(problem: Problem, items: ItemTensors, by_column: Tensor, by_item: Tensor) -> Tensor:
+    """The same of items of several abilities, by products of responses summed over respondents at every node.
+
+    With X a respondent's numbers of responses, in each column and to each item, the score at a node is A'X, A what a
+    response there adds to it, and so the sum of E[s s'] over respondents is that of A' (sum_i p_i X_i X_i') A over
+    nodes. Of complete responses the numbers to items are one that is 1 for everybody.
+    """
+    parts, row, n_nodes = ScoreParts.of(problem, by_column, by_item), problem.in_float64().row(items), len(by_item[0])
+    n, n_items, size = parts.n_factors, len(items), parts.free.numel()
+    at_once = max(1, MOST_PRODUCTS // n**2)
+
+    def of_rows(rows: ResponseRows) -> tuple[Tensor, ...]:
+        found = items.matrix.new_zeros(size, size)
+        for some in torch.arange(n_nodes, device=found.device).split(at_once):
+            sums = found.new_zeros(n, n, len(some))
+            for correct, observed, posterior in dense_posteriors(rows, row, n_nodes):
+                numbers = numbers_of(correct, observed, n_items)
+                if some[0] == 0:
+                    each = (posterior @ parts.added.flatten(1)).unflatten(1, parts.added.shape[1:])
+                    mean = parts.scores(numbers, each).flatten(1)
+                    found.addmm_(mean.T, mean, alpha=-1)
+                parts.add_products(sums, numbers, posterior[:, some])
+            found += parts.products(sums, some)
+        return (found,)
+
+    (missing,) = summed(problem.rows, "products of scores", (*at(row), items.matrix), of_rows)
+    beyond = problem.free.shape[1] - parts.free.shape[1]  # asymptotes, where no item has one
+    missing = missing.view(n_items, -1, n_items, size // n_items)
+    return torch.nn.functional.pad(missing, (0, beyond, 0, 0, 0, beyond))

@@ -179,12 +179,14 @@ def with_adapted_nodes(
     return replace(problem, nodes=nodes_near(posteriors, step=step, dtype=problem.nodes.dtype))
 
 
-def with_right_nodes(problem: Problem, items: ItemTensors, counts: Counts) -> Problem:
+@singledispatch
+def with_right_nodes(problem: Problem, items: ItemTensors, counts: Counts | None) -> Problem:
     """The same problem if its nodes are right for everybody at these items, else one with nodes placed anew.
 
     Right is a log-likelihood that is known to a millionth a response. On the usual grid the bounds say so where no
     posterior can be narrow, no item is steep, and nobody is near an end; otherwise `integration_error` does.
     """
+    assert counts is not None
     if is_usual_grid(problem.nodes) and widest_step(problem, items) >= COARSEST:
         at_ends = float(counts.respondents[0] + counts.respondents[-1])
         if at_ends < EDGE_MASS * problem.rows.n_responses:

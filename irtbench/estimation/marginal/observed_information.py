@@ -23,7 +23,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal.m_step import item_derivatives, shared_solver
-from irtbench.estimation.marginal.missing_information import missing_of_complete_rows, score_covariances
+from irtbench.estimation.marginal.missing_information import (
+    missing_by_nodes,
+    missing_of_complete_rows,
+    score_covariances,
+)
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, curve
 
@@ -78,17 +82,30 @@ def complete_information(problem: Problem, items: ItemTensors) -> Tensor:
 
 
 @singledispatch
-def missing_information(problem: Problem, items: ItemTensors, complete: Tensor, *, own: bool = False) -> Tensor:
-    """The sum of the scores' posterior covariances, shape (n_items, width, n_items, width); see `score_covariances`.
+def added_to_scores(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """What a response in each column adds to the score of its item, and what any response to an item adds.
 
-    A response adds the derivative of log(1 - P), and a correct one what that of log P is more.
+    Shapes (n_columns, n_nodes, width), (n_items, n_nodes, width): of any the derivative of log(1 - P), of a correct one
+    what that of log P is more.
     """
+    first_p, first_q = first_derivatives(problem, items)
+    return first_p - first_q, first_q
+
+
+@singledispatch
+def missing_information(problem: Problem, items: ItemTensors, complete: Tensor, *, own: bool = False) -> Tensor:
+    """The sum of the scores' posterior covariances, shape (n_items, width, n_items, width)."""
     if problem.rows.complete and not problem.guesses:
         return missing_of_complete_rows(problem, items, own=own)
-    first_p, first_q = first_derivatives(problem, items)
-    added = torch.stack([first_q, first_p - first_q]).permute(0, 2, 3, 1)
-    column = torch.arange(len(items), device=added.device)[None]
-    return score_covariances(problem, items, added, column, complete, own=own)
+    return missing_of_any(problem, items, complete, own=own)
+
+
+def missing_of_any(problem: Problem, items: ItemTensors, complete: Tensor, *, own: bool = False) -> Tensor:
+    """The same of any responses, by what they add to the scores."""
+    added = added_to_scores(problem, items)
+    if problem.n_factors > 1:
+        return missing_by_nodes(problem, items, *added)
+    return score_covariances(problem, items, *added, complete, own=own)
 
 
 @singledispatch

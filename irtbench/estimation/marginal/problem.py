@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Self
@@ -215,9 +215,16 @@ class Problem:
         """What a response in each column of numbers right adds to the number right of its item, shape (n_columns,)."""
         return torch.ones_like(self.rows.n_correct)
 
+    @property
+    def columns(self) -> tuple[Tensor, Tensor]:
+        """Item and category of each column of numbers right, shape (n_columns,) each."""
+        each = torch.arange(len(self.rows.n_correct), device=self.rows.device)
+        return each, torch.ones_like(each)
+
     def of_columns(self, by_column: Tensor) -> Tensor:
         """Scores of items from values of their columns, shape (n_items,)."""
-        return by_column
+        own = self.column_scores * by_column
+        return own.new_zeros(self.rows.n_items).index_add_(0, self.columns[0], own)
 
     @property
     def has_one_slope(self) -> Tensor:
@@ -403,3 +410,34 @@ def slope_of_correlation(correlation: Tensor, drawn: Tensor | None) -> Tensor:
     correlation = correlation.clamp(-0.9, 0.9)
     slope = 1.7 * correlation / (1 - correlation**2).sqrt()
     return slope if drawn is None else torch.where(drawn, slope.clamp(min=LEAST_SLOPE), slope)
+
+
+def common_slope(free: Tensor) -> Tensor:
+    """The design by which all slopes that are estimated, of the first column, are one parameter."""
+    return equal_parameters(free, [range(0, free.numel(), free.shape[1])])
+
+
+def equal_parameters(free: Tensor, sets: Sequence[Sequence[int]]) -> Tensor:
+    """The design by which the entries of each set, places in the flattened parameters, are one.
+
+    A set of which nothing is estimated is none.
+    """
+    found = torch.zeros(len(sets), free.numel(), dtype=torch.float64, device=free.device)
+    for k, places in enumerate(sets):
+        found[k, list(places)] = 1.0
+    found *= free.flatten()
+    return found[found.any(dim=1)].view(-1, *free.shape)
+
+
+def rating_scale(free: Tensor, n_abilities: int = 1) -> Tensor:
+    """The design of the steps of a rating scale, d_jk = t_k + k c_j with c_1 = 0, behind the slopes (Andrich, 1978).
+
+    What is shared are t_1, t_2, ... that all items have, and c_2, c_3, ...; an item has d_1, d_2, ...
+    """
+    (n_items, width), behind = free.shape, slice(n_abilities, None)
+    n_steps = width - n_abilities
+    found = torch.zeros(n_steps + n_items - 1, n_items, width, dtype=torch.float64, device=free.device)
+    found[:n_steps, :, behind] = torch.eye(n_steps, dtype=torch.float64, device=free.device)[:, None]
+    for item in range(1, n_items):
+        found[n_steps + item - 1, item, behind] = torch.arange(1, n_steps + 1)
+    return found

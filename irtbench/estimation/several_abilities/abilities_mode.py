@@ -11,6 +11,7 @@ standard errors are under the constraints that name one solution (Silvey, 1959).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -77,7 +78,7 @@ class Curvature:
 
 
 @dataclass(frozen=True)
-class Abilities:
+class Abilities(ABC):
     """Several abilities behind the responses of a problem, of items without a prior of their slopes.
 
     Parameters
@@ -98,22 +99,22 @@ class Abilities:
         """How many parameters fewer there are than the items' own, because items share some."""
         return int(self.problem.free.sum()) - self.problem.n_estimated
 
+    @abstractmethod
     def starts(self) -> list[ItemTensors]:
         """Items to start from, of which the best is gone on from."""
-        raise NotImplementedError
 
+    @abstractmethod
     def placed(self, items: ItemTensors, *, room: float) -> Self:
         """With nodes for the posteriors at these items, so many standard deviations of the narrowest apart."""
-        raise NotImplementedError
 
+    @abstractmethod
     def others(self, items: ItemTensors, *, room: float) -> NodeTensors:
         """Nodes against which those of `placed` are checked."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def words(self) -> str:
         """Which nodes these are."""
-        raise NotImplementedError
 
     def on(self, nodes: NodeTensors) -> Self:
         """On these nodes, in the precision of those that it had."""
@@ -123,9 +124,9 @@ class Abilities:
         """The covariance by which Newton steps are taken, see `FisherScoring`; None for steps at expected counts."""
         return None
 
+    @abstractmethod
     def named(self, items: ItemTensors) -> ItemTensors:
         """The solution that is reported, of those that are the same but for axes."""
-        raise NotImplementedError
 
     def determined(self, items: ItemTensors) -> Tensor:
         """Directions of what is estimated of which responses tell, as columns."""
@@ -167,28 +168,14 @@ def with_slopes(items: ItemTensors, slopes: Tensor) -> ItemTensors:
     return ItemTensors.from_matrix(torch.cat([slopes, items.matrix[:, slopes.shape[1] :]], dim=1))
 
 
-@dataclass(frozen=True)
-class AbilitiesMode:
-    """Items of a model with several abilities.
-
-    Parameters
-    ----------
-    mode
-        The estimate; exploratory slopes are on principal axes, and the covariance is of what is read.
-    nodes
-        The nodes in words.
-    integration_error
-        Of the log-likelihood a response.
-    """
-
-    mode: Estimate
-    nodes: str
-    integration_error: float
+#: On the nodes at the end, the estimate (exploratory slopes on principal axes, the covariance of what is read), and the
+#: error of the log-likelihood a response.
+FoundAbilities = tuple[Abilities, Estimate, float]
 
 
 def find_mode_of_abilities(
     abilities: Abilities, *, tolerance: float, max_steps: int, standard_errors: bool
-) -> AbilitiesMode:
+) -> FoundAbilities:
     """The mode on nodes that are right for everybody, its curvature tested.
 
     Parameters
@@ -227,7 +214,7 @@ def find_mode_of_abilities(
             room = ROOM
             continue
         if not mode.status.converged:
-            return AbilitiesMode(replace(mode, items=abilities.named(start)), abilities.words, error)
+            return abilities, replace(mode, items=abilities.named(start)), error
         others = abilities.others(start, room=room)
         error = change_of_likelihood(abilities.problem, start, mode.log_likelihood, others)
         if abilities.bounded and not error < MOST_ERROR:
@@ -243,9 +230,9 @@ def find_mode_of_abilities(
             mode, found = replace(mode, status=mode.status.unless_loose(loose.tolist())), None
         if found is not None and standard_errors:
             mode = replace(mode, covariance=abilities.covariance(start, found))
-        return AbilitiesMode(mode, abilities.words, error)
+        return abilities, mode, error
     mode = replace(mode, items=abilities.named(start), status=replace(mode.status, stop=Stop.NODES_NOT_RIGHT))
-    return AbilitiesMode(mode, abilities.words, error)
+    return abilities, mode, error
 
 
 def off_the_saddle(abilities: Abilities, items: ItemTensors, found: Curvature) -> ItemTensors:

@@ -16,9 +16,7 @@ from irtbench.data.readers.long_table import LongTable
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.fit import check_estimable
 from irtbench.estimation.fit_categories import Models, ScoresLike, check_categories, kind_of, models_of
-from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_parameters import equal_parameters
-from irtbench.estimation.marginal.shared_parameters import rating_scale as rating_scale_design
+from irtbench.estimation.marginal.problem import Problem, equal_parameters, rating_scale
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
@@ -104,14 +102,9 @@ class Answers:
 
     def designed(self, problem: AnyProblem, scale: CategoryItems, slopes: Sequence[Sequence[int]]) -> AnyProblem:
         """The problem with these sets of slopes, places in the flattened parameters, each of which is one."""
-        if not self.rating_scale:
-            return problem.with_shared(equal_parameters(problem.free, slopes)) if slopes else problem
-        n, behind = scale.n_abilities, rating_scale_design(len(scale), scale.n_categories[0], scale.device)
-        of_slopes = problem.free.clone()
-        of_slopes[:, n:] = False
-        steps = behind[1:, :, 1:]  # as of one ability, without its slope
-        steps = torch.nn.functional.pad(steps, (n, problem.free.shape[1] - n - steps.shape[2]))
-        return problem.with_shared(torch.cat([equal_parameters(of_slopes, slopes), steps]))
+        design = equal_parameters(problem.free, slopes)
+        steps = [rating_scale(problem.free, scale.n_abilities)] if self.rating_scale else []
+        return problem.with_shared(torch.cat([design, *steps]))
 
     def scale(self, n_abilities: int, device: torch.device) -> CategoryItems:
         """The items on a device."""

@@ -28,10 +28,17 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.category_problem import CategoryProblem, information_of_scale
+from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.e_step import Counts
+from irtbench.estimation.marginal.missing_information import MOST_PRODUCTS, ScoreParts, numbers_of
 from irtbench.estimation.marginal.nodes import STEEPEST
-from irtbench.estimation.marginal.observed_information import invert, observed_information, of_estimated
+from irtbench.estimation.marginal.observed_information import (
+    added_to_scores,
+    invert,
+    missing_information,
+    observed_information,
+    of_estimated,
+)
 from irtbench.estimation.several_abilities.abilities_mode import COARSE_ROOM, Abilities, with_slopes
 from irtbench.estimation.several_abilities.answers import Answers
 from irtbench.estimation.several_abilities.factor_problem import (
@@ -46,8 +53,6 @@ from irtbench.estimation.several_abilities.factor_problem import (
     slopes_of,
 )
 from irtbench.estimation.several_abilities.rotation_freedom import with_positive_sums
-from irtbench.estimation.several_abilities.score_products import MOST_CELLS as MOST_PRODUCTS
-from irtbench.estimation.several_abilities.score_products import ScoreParts, numbers_of
 from irtbench.models.item_models.logistic import START_GUESSING, START_UPPER
 from irtbench.models.pyro_model.categories import (
     ALONE,
@@ -330,11 +335,11 @@ def bifactor_problem(
     return Testlets(answers.designed(problem, scale, sets), scale, testlets=testlets, alike=alike)
 
 
-@observed_information.register
-def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor:
-    """Negative Hessian of the log-likelihood in the free parameters, shape (n_free, n_free)."""
-    problem = problem.in_float64()
-    n_items, n_nodes, every = len(items), len(problem.nodes.theta), ScoreParts.of(problem, problem.scale, items)
+@missing_information.register
+def missing_of_testlets(problem: BifactorProblem, items: ItemTensors, complete: Tensor, *, own: bool = False) -> Tensor:
+    """That of items of a general and specific abilities."""
+    every = ScoreParts.of(problem, *added_to_scores(problem, items))
+    n_items, n_nodes = len(items), len(problem.nodes.theta)
     testlets = [every.of_items(members) for members in problem.testlets.members]
     free, width = every.free.flatten(), every.free.shape[1]
     columns = torch.arange(width, device=free.device)
@@ -356,10 +361,9 @@ def bifactor_information(problem: BifactorProblem, items: ItemTensors) -> Tensor
                 part.add_products(of_testlet, numbers[:, at], found.joint(testlet)[:, some])
         for (part, _), of_numbers, of_testlet in zip(testlets, sums, within, strict=True):
             of_testlet += part.products(of_numbers, some)
-    for own, of_testlet in zip(places, within, strict=True):
-        squares[own[:, None], own] = of_testlet
-    complete = torch.block_diag(*information_of_scale(problem, problem.scale, items))
-    return (complete - squares + of_means)[free][:, free]
+    for place, of_testlet in zip(places, within, strict=True):
+        squares[place[:, None], place] = of_testlet
+    return (squares - of_means).view(n_items, width, n_items, width)
 
 
 def scores_given_general(
