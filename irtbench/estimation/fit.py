@@ -33,7 +33,6 @@ from irtbench.estimation.marginal.guessing_profile import guessing_intervals
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS, NormalMoments
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_parameters import common_slope
 from irtbench.estimation.ranks import Ranks
 from irtbench.estimation.scale_fit import ScaleFit, fit_scale, with_names
 from irtbench.estimation.settings import (
@@ -53,7 +52,7 @@ from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.model import DifficultyPrior, logistic_model
 from irtbench.models.pyro_model.rows import StoredRows, encode_responses
-from irtbench.models.pyro_model.tensors import KnownLinear, NodeTensors, SharedParameters
+from irtbench.models.pyro_model.tensors import KnownLinear, NodeTensors, SharedParameters, common_slope
 from irtbench.models.quadrature import Quadrature, normal_grid, rescaled
 
 logger = logging.getLogger(__name__)

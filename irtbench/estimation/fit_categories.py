@@ -34,8 +34,6 @@ from irtbench.estimation.marginal.category_problem import CategoryProblem
 from irtbench.estimation.marginal.group_problem import groups_of, problem_of_groups
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import NormalMoments
-from irtbench.estimation.marginal.shared_parameters import equal_parameters
-from irtbench.estimation.marginal.shared_parameters import rating_scale as rating_scale_design
 from irtbench.estimation.multiple_groups import group_names, group_populations
 from irtbench.estimation.scale_fit import fit_in_groups, fit_scale, with_names
 from irtbench.estimation.settings import (
@@ -58,7 +56,7 @@ from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
 from irtbench.models.pyro_model.categories import CategoryItems, category_model
 from irtbench.models.pyro_model.rows import scores_on_device
-from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors, equal_parameters, rating_scale_design
 from irtbench.models.quadrature import Quadrature, normal_grid
 
 #: Models whose slopes are 1 and ability N(0, s^2), as in their books: partial credit, rating scale.

@@ -24,13 +24,12 @@ from irtbench.estimation.driver import fenced
 from irtbench.estimation.fit import check_estimable, problem_of, right_or_wrong_alone, with_kinds
 from irtbench.estimation.fitted import FittedItems, software_versions
 from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
-from irtbench.estimation.marginal.shared_parameters import common_slope
 from irtbench.estimation.scale_fit import fit_in_groups, with_names
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.threads import threads_for
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.pyro_model.rows import encode_responses
-from irtbench.models.pyro_model.tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, common_slope
 from irtbench.models.quadrature import normal_grid
 
 FEWEST_IN_GROUP = 10

@@ -33,9 +33,7 @@ from irtbench.estimation.fit_categories import (
     scores_of,
 )
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.stack_information import stack_inverses
-from irtbench.estimation.many_scales.stack_mode import find_modes
-from irtbench.estimation.many_scales.stack_problem import Stack, StackProblem, groups_of
+from irtbench.estimation.many_scales.stack import Stack, StackProblem, find_modes, groups_of, stack_inverses
 from irtbench.estimation.marginal.nodes import (
     ROOM,
     is_usual_grid,

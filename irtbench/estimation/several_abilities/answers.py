@@ -17,8 +17,6 @@ from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.estimation.fit import check_estimable
 from irtbench.estimation.fit_categories import Models, ScoresLike, check_categories, kind_of, models_of
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.marginal.shared_parameters import equal_parameters
-from irtbench.estimation.marginal.shared_parameters import rating_scale as rating_scale_design
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.coded_scores import CodedScores, Levels
 from irtbench.models.item_models.item_model import ItemModel
@@ -28,6 +26,7 @@ from irtbench.models.item_models.partial_credit import Nominal
 from irtbench.models.priors import FLAT, Priors
 from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.rows import ResponseRows, encode_responses, scores_on_device
+from irtbench.models.pyro_model.tensors import equal_parameters, rating_scale_design
 
 RIGHT_OR_WRONG = (0, 1)
 SEVERAL = tuple(name for name in MODELS if name != "nominal")  # models that go with several abilities
