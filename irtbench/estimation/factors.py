@@ -34,7 +34,7 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.scale_fit import errors_of, more_than_patterns, with_names
+from irtbench.estimation.scale_fit import errors_of, with_names
 from irtbench.estimation.settings import Device, Precision
 from irtbench.estimation.several_abilities.abilities_mode import (
     ROOM,
@@ -454,9 +454,9 @@ def fit_factors(
             problem = abilities.problem
             n_free = problem.n_estimated - number_of_turns(problem.free[:, : abilities.n_factors].cpu().numpy())
             if part.mode.status.converged and answers.linear and problem.rows.most_trials is None:
-                too_many = more_than_patterns(torch.tensor(n_free), torch.tensor(len(block.items)))
-                status = part.mode.status.unless_loose([bool(too_many)] * len(block.items))
-                covariance = None if bool(too_many) else part.mode.covariance
+                too_many = n_free > 2.0 ** min(len(block.items), 1000) - 1  # more than patterns have shares
+                status = part.mode.status.unless_loose([too_many] * len(block.items))
+                covariance = None if too_many else part.mode.covariance
                 part = replace(part, mode=replace(part.mode, status=status, covariance=covariance))
             natural = abilities.scale.natural(part.mode.items.matrix[:, : abilities.scale.width])
             found.append((natural.cpu().numpy(), part))

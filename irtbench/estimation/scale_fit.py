@@ -18,6 +18,7 @@ from irtbench.estimation.marginal.group_problem import GroupProblem, find_group_
 from irtbench.estimation.marginal.guessing_profile import without_guessing_at_zero
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
 from irtbench.estimation.marginal.observed_information import (
+    LEAST_SD,
     MOST_COUPLED_ITEMS,
     Errors,
     NormalMoments,
@@ -26,7 +27,6 @@ from irtbench.estimation.marginal.observed_information import (
     joint_sampling_covariance,
     sampling_covariance,
     shared_errors,
-    slope_of_all,
 )
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Estimate, Problem
@@ -135,9 +135,10 @@ def fit_in_groups(
 
 def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None) -> NormalMoments | None:
     """Mean 0 and standard deviation of ability, where slopes by it are 1; else None."""
-    if not problem.prior.by_theta:
+    if (shared := problem.prior.shared) is None or not shared.unit_slopes:
         return None
-    return NormalMoments(0.0, slope_of_all(problem, items), 0.0, math.nan if errors is None else errors.moments[1])
+    sd = max(float(shared.nearest(items.linear)), LEAST_SD)
+    return NormalMoments(0.0, sd, 0.0, math.nan if errors is None else errors.moments[1])
 
 
 def mode_finder(settings: FitSettings) -> Callable[..., Estimate]:
@@ -183,13 +184,11 @@ def with_positive_direction(problem: Problem, found: Estimate) -> Estimate:
     )
 
 
-def more_than_patterns(n_parameters: Tensor, n_items: Tensor) -> Tensor:
-    """Whether items have more parameters than patterns of right and wrong have shares, 2^J - 1: a 2PL of two items."""
-    return n_parameters > torch.exp2(n_items.double()) - 1
-
-
 def more_parameters_than_patterns(problem: Problem) -> bool:
-    """The same of any items, each response being one trial; of items that share slopes it is not known."""
+    """Whether items have more parameters than patterns of responses have shares: a 2PL of two items, 2^2 - 1.
+
+    Each response being one trial; of items that share slopes it is not known.
+    """
     rows = problem.rows
     if rows.most_trials is not None or problem.prior.one_slope:
         return False

@@ -232,11 +232,6 @@ class FitKeywords(FitKeywordsOfAnyModel, total=False):
     model: ModelKind
 
 
-def kind_with(*, lower: bool, upper: bool) -> ModelKind:
-    """The model whose curves have such asymptotes."""
-    return "4pl" if upper else "3pl" if lower else "2pl"
-
-
 def own_prior(of: str, text: str) -> GuessingPrior | tuple[float, float]:
     """The density that ``prior_guessing``, ``prior_upper``, ``prior_slope`` or ``prior_intercept`` stands for.
 

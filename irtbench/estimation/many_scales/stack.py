@@ -330,11 +330,6 @@ class StackProblem(Problem):
         free[:, GUESSING] = self.guessing_free
         return free
 
-    @cached_property
-    def all_present(self) -> bool:
-        """Whether all scales have as many items."""
-        return bool((self.stack.items > 0).all())
-
     def of_items(self, of_scales: Tensor) -> Tensor:
         """A row for each scale as rows for its items."""
         return of_scales.repeat_interleave(self.stack.width, dim=0)
@@ -361,7 +356,7 @@ class StackProblem(Problem):
 
     def stack_row(self, items: ItemTensors) -> CollapsedScales:
         """The distribution of a respondent's row of each scale."""
-        present = self.stack.items if self.stack.complete and not self.all_present else None
+        present = self.stack.items if self.stack.complete else None
         guessing = self.by_scale(items.guessing).log() if self.guesses else None
         return CollapsedScales(
             self.by_scale(items.slope), self.by_scale(items.intercept), guessing, self.nodes, present
@@ -413,10 +408,6 @@ class StackProblem(Problem):
         """The items, one E step there, and the log-posterior of each scale."""
         counts = self.counts(items)
         return items, counts, counts.log_likelihoods + self.log_priors(items)
-
-    def repeated(self, items: ItemTensors) -> ItemTensors:
-        """The same items for every scale."""
-        return ItemTensors.from_matrix(items.matrix.repeat(self.n_scales, 1))
 
     def start(self) -> ItemTensors:
         """Starting values, see `Problem.starting_values`."""

@@ -54,11 +54,6 @@ SOBOL_BLOCK = 256  # vectors made at a time
 SMALLEST_UNIFORM = 1e-12
 
 
-def natural_slope(t: Tensor, sign: Tensor | None) -> Tensor:
-    """Slope a from t; from t = log |a| and the sign under a hierarchy."""
-    return NEAR_ZERO * torch.sinh(t) if sign is None else sign * t.exp()
-
-
 def attenuation(slope: Tensor) -> Tensor:
     """sqrt(1 + a^2 / 1.7^2), so that d is eta times it."""
     return (1 + (slope / LOGISTIC_SCALE) ** 2).sqrt()
@@ -77,7 +72,8 @@ def natural_parameters(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Ten
     `guesses` says which asymptotes are estimated, shape (..., 1) or (..., 2).
     """
     t, m, s, *rest = psi.unbind(-1)
-    slope, lower, upper = natural_slope(t, sign), guesses[..., 0], []
+    slope = NEAR_ZERO * torch.sinh(t) if sign is None else sign * t.exp()
+    lower, upper = guesses[..., 0], []
     eta = torch.where(lower, m - softplus(s), m)
     logit_c = torch.where(lower, s + logsigmoid(eta), s)
     for r in rest:

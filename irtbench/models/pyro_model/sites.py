@@ -243,18 +243,12 @@ class ItemPrior:
         """
         pair = self.densities["log_slope_and_intercept"]
         values = self.values_of(items)["log_slope_and_intercept"]
-        mean = values.mean(dim=0) if self.learns_mean else pair.loc.reshape(-1, 2)[0]
+        mean = values.mean(dim=0) if pair.loc.requires_grad else pair.loc.reshape(-1, 2)[0]
         return values - mean, self._precision
 
     @cached_property
     def _precision(self) -> Tensor:
         return torch.linalg.inv(self.densities["log_slope_and_intercept"].covariance_matrix.reshape(-1, 2, 2)[0])
-
-    @property
-    def learns_mean(self) -> bool:
-        """Whether the mean of (log |a|, d) is a parameter of the model, and not a number."""
-        pair = self.densities.get("log_slope_and_intercept")
-        return pair is not None and pair.loc.requires_grad
 
 
 def is_flat(density: dist.TorchDistribution | None) -> bool:
@@ -314,8 +308,12 @@ def trace_model(
         If the model draws anything but the items (a model of your own then goes with Adam).
     """
     drawn, trace = trace_sites(model, rows, nodes)
-    observed = observed_site(trace)
-    row, infer = observed["fn"], observed["infer"]
+    responses = observed_sites(trace)
+    if len(responses) != 1:
+        raise NotImplementedError(
+            f"the model draws {len(responses)} response matrices from CollapsedLogistic; expected one"
+        )
+    row, infer = responses[0]["fn"], responses[0]["infer"]
     sites = (*COLUMNS, COMMON_SLOPE)
     unknown = set[str]() if row.on_logits else set(drawn) - set(sites)  # items in categories have sites of any names
     if (not drawn and infer.get(KNOWN) is None) or unknown:
@@ -376,16 +374,6 @@ def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[s
 def observed_sites(trace: poutine.Trace) -> list[dict[str, Any]]:
     """The sites of rows in a trace of a model, one for each response matrix."""
     return [site for site in trace.nodes.values() if isinstance(without_mask(site.get("fn")), CollapsedLogistic)]
-
-
-def observed_site(trace: poutine.Trace) -> dict[str, Any]:
-    """The same where there is one response matrix."""
-    sites = observed_sites(trace)
-    if len(sites) != 1:
-        raise NotImplementedError(
-            f"the model draws {len(sites)} response matrices from CollapsedLogistic; expected one"
-        )
-    return sites[0]
 
 
 def without_mask(density: Any) -> Any:
