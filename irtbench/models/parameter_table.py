@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,6 @@ from irtbench.models.item_parameters import (
     MOST_DIFFICULTY,
     MOST_SLOPE,
     WITH_GUESSING,
-    ItemKind,
     ItemParameters,
     sensible_items,
 )
@@ -111,9 +110,10 @@ def from_columns(
     a, none = numbers["discrimination"], np.zeros(len(ids))
     d = numbers["intercept"] if "intercept" in numbers else 0.0 - a * numbers["difficulty"]
     models = pd.Series("", index=range(len(ids))) if models is None else models
+    kinds: Any = tuple(models.where(models.isin(["rasch", "1pl", "fixed"]), "own"))
     return ItemParameters(
         ids, a, d, numbers.get("guessing", none), models.isin(WITH_GUESSING).to_numpy(),
-        kind=kinds_of(models), upper_asymptote=numbers.get("upper_asymptote"),
+        kind=kinds, upper_asymptote=numbers.get("upper_asymptote"),
     )  # fmt: skip
 
 
@@ -127,12 +127,6 @@ def from_table_of_categories(given: pd.DataFrame) -> ItemParameters:
     for name in [str(each) for each in table if numeric(str(each))]:
         known[name] = pd.to_numeric(table[name], errors="coerce")
     return CategoryParameters.from_table(known, [MODELS[name] for name in table["model"]]).as_items()
-
-
-def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
-    """Whose slope and intercept the models of items.csv say they are."""
-    named: dict[str, ItemKind] = {"rasch": "rasch", "1pl": "1pl", "fixed": "fixed"}
-    return tuple(named.get(str(model), "own") for model in models)
 
 
 def responses_and_items(

@@ -50,7 +50,7 @@ from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Estimate, Evaluation, Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.rows import SparseRows
-from irtbench.models.pyro_model.sites import without_independent
+from irtbench.models.pyro_model.sites import inside
 from irtbench.models.pyro_model.tensors import GUESSING, ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
@@ -121,8 +121,8 @@ class DeltaELBO(TracedELBO):
         self._names = tuple(name for name, site in trace.nodes.items() if site["type"] == "param")
         for name, site in trace.nodes.items():
             if site["type"] == "sample":
-                density = without_independent(site["fn"])
-                if not isinstance(density, pyro.distributions.Delta):
+                density = inside(dist.Independent, site["fn"])
+                if not isinstance(density, dist.Delta):
                     raise NotImplementedError(f"site {name}: Fisher scoring needs a Delta guide over the items")
                 self._sites[name] = density.v
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyro.distributions as dist
 import torch
@@ -286,7 +286,7 @@ def normal_vectors(size: int, seed: int, like: Tensor) -> Iterator[Tensor]:
         yield from ndtri(uniform).to(like).unbind(0)
 
 
-class PathDerivative(dist.TorchDistribution):
+class PathDerivative(dist.TransformedDistribution):
     """The density of phi; draws carry gradients to its parameters, their log density only through the draw.
 
     The part of the ELBO's gradient left out, the expected score, is 0; without it the gradient has no noise where the
@@ -302,23 +302,14 @@ class PathDerivative(dist.TorchDistribution):
         Where draws come from.
     """
 
-    arg_constraints: ClassVar[dict[str, object]] = {}
-    has_rsample = True
-    support = constraints.real_vector
-
     def __init__(self, spread: Spread, coordinates: ItemCoordinates, normals: Iterator[Tensor]) -> None:
         self.spread, self.coordinates, self.normals = spread, coordinates, normals
-        self.density = dist.TransformedDistribution(spread.density(), [coordinates])
-        super().__init__(torch.Size(), spread.mean.shape, validate_args=False)
+        super().__init__(spread.density(), [coordinates], validate_args=False)
 
     def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
         """One draw."""
         assert not sample_shape
         return self.coordinates(self.spread.at(next(self.normals)))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log density."""
-        return self.density.log_prob(value)
 
 
 class ItemGuide(AutoContinuous):

@@ -329,7 +329,7 @@ def trace_model(
         estimated = entries.get("guessing_logit")
         fixed = replace(fixed, guessing=given if estimated is None else given.where(~estimated[:, -1], fixed.guessing))
     prior = ItemPrior(
-        {name: without_independent(site["fn"]) for name, site in drawn.items()},
+        {name: inside(dist.Independent, site["fn"]) for name, site in drawn.items()},
         entries,
         fixed,
         slope_sign=items.slope[:, 0].detach().sign() if {*OF_LOGARITHM} & set(drawn) else None,
@@ -373,12 +373,13 @@ def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[s
 
 def observed_sites(trace: poutine.Trace) -> list[dict[str, Any]]:
     """The sites of rows in a trace of a model, one for each response matrix."""
-    return [site for site in trace.nodes.values() if isinstance(without_mask(site.get("fn")), CollapsedLogistic)]
+    unmasked = ((inside(dist.MaskedDistribution, site.get("fn")), site) for site in trace.nodes.values())
+    return [site for density, site in unmasked if isinstance(density, CollapsedLogistic)]
 
 
-def without_mask(density: Any) -> Any:
-    """The density that ``.mask()`` was called on."""
-    while isinstance(density, dist.MaskedDistribution):
+def inside(wrapper: type[dist.Distribution], density: Any) -> Any:
+    """The density that ``.mask()`` was called on, or ``.to_event()``: that of each single draw."""
+    while isinstance(density, wrapper):
         density = density.base_dist
     return density
 
@@ -396,10 +397,3 @@ def mask_of(site: Mapping[str, Any]) -> Tensor | bool:
 def is_whole(site: Mapping[str, Any]) -> bool:
     """Whether a site counts everywhere, and once."""
     return bool(torch.as_tensor(mask_of(site)).all()) and bool((torch.as_tensor(site["scale"]) == 1).all())
-
-
-def without_independent(density: dist.TorchDistribution) -> dist.TorchDistribution:
-    """The density of each single draw."""
-    while isinstance(density, dist.Independent):
-        density = density.base_dist
-    return density
