@@ -500,19 +500,13 @@ def find_modes(
     coarse = replace(NodeTensors.from_quadrature(coarse_grid, dtype=torch.float32, device=device), most_bins=MOST_BINS)
     problem = replace(problem, nodes=replace(problem.nodes, most_bins=MOST_BINS))
     way = StackClimb.begin(replace(problem, nodes=coarse), *replace(problem, nodes=coarse).evaluated(start))
-    steps = approach(way, most=min(MOST_COARSE, max_steps))
-    way = StackClimb.begin(problem, *problem.evaluated(way.items), memory=way.memory)
-    return climb(way, steps, tolerance=tolerance, max_steps=max_steps)
-
-
-def approach(way: StackClimb, *, most: int) -> Tensor:
-    """Take so many steps, or until nearly all scales are near their maxima; how many each took."""
     steps = torch.zeros_like(way.which)
-    for _ in range(most):
+    for _ in range(min(MOST_COARSE, max_steps)):
         if float((way.size < COARSE_TOLERANCE).double().mean()) >= NEARLY_ALL:
             break
         steps += way.advance()
-    return steps
+    way = StackClimb.begin(problem, *problem.evaluated(way.items), memory=way.memory)
+    return climb(way, steps, tolerance=tolerance, max_steps=max_steps)
 
 
 def climb(

@@ -438,11 +438,6 @@ class CollapsedBifactor(CollapsedCategories):
         self.columns = tuple(torch.nonzero(of_columns == k)[:, 0] for k in range(len(testlets)))
         self.columns_alone = torch.nonzero(of_columns == ALONE)[:, 0]
 
-    @property
-    def cells_a_row(self) -> int:
-        """Numbers held at once for a row: its likelihood at each node."""
-        return max(self.event_shape[0], len(self.nodes.theta))
-
     def within(self, testlet: int, correct: Tensor, observed: Tensor | None) -> Tensor:
         """Log of specific weight times likelihood of a testlet's responses, shape (n_rows, n_general, n_specific)."""
         members, columns, nodes = self.testlets.members[testlet], self.columns[testlet], self.nodes
