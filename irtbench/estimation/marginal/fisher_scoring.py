@@ -185,10 +185,6 @@ class FisherScoring(PyroOptim):
         assert self.best is not None
         self.loss.move_to(self.best.items)
 
-    def stopped(self, step: int, loss: float) -> Status | None:
-        """The rule for `driver.maximise`."""
-        return self.status
-
     def _ended(self, stop: Stop, **numbers: Any) -> Status:
         assert self._climb is not None
         return Status(stop, self.steps, float(self._climb.size), float(self._climb.change), **numbers)
@@ -390,7 +386,7 @@ def find_mode(
     optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
     svi = SVI(problem.model, guide, optimiser, loss)
     with own_parameters():
-        status = maximise(svi, problem.rows, problem.nodes, stopped=optimiser.stopped)
+        status = maximise(svi, problem.rows, problem.nodes, stopped=lambda step, loss: optimiser.status)
     best = optimiser.best
     assert best is not None
     return Estimate(best.items, "mode", best.counts.log_likelihood, best.log_posterior, status, best.counts)

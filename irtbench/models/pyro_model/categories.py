@@ -191,20 +191,16 @@ class CategoryItems:
         return torch.arange(len(self), device=self.device).repeat_interleave(n)
 
     @cached_property
-    def category_of_column(self) -> Tensor:
-        """1, 2, ..., shape (n_columns,)."""
-        return torch.cat([torch.arange(1, k, device=self.device) for k in self.n_categories])
-
-    @property
     def columns(self) -> tuple[Tensor, Tensor]:
-        """Item and category of each column."""
-        return self.item_of_column, self.category_of_column
+        """Item and category, 1, 2, ..., of each column, shape (n_columns,) each."""
+        categories = [torch.arange(1, k, device=self.device) for k in self.n_categories]
+        return self.item_of_column, torch.cat(categories)
 
     @cached_property
     def column_scores(self) -> Tensor:
         """Categories as shares of the highest of their item, shape (n_columns,)."""
         n = torch.tensor(self.n_categories, dtype=torch.float64, device=self.device) - 1
-        return self.category_of_column / n[self.item_of_column]
+        return self.columns[1] / n[self.item_of_column]
 
     @cached_property
     def parts(self) -> tuple[Alike, ...]:
