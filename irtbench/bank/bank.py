@@ -31,12 +31,13 @@ from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.table import MISSING, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, counted
-from irtbench.models.category_table import in_categories, read_categories, scale_names
 from irtbench.models.parameter_table import (
-    demand_no_upper,
-    demand_right_or_wrong,
+    as_parameters,
+    in_categories,
+    read_categories,
     read_parameters,
     read_population,
+    scale_names,
     stated_population,
 )
 
@@ -182,10 +183,8 @@ def load_bank(
         return ItemBank(scales_of_items(path))
     try:
         bank = _bank_of(_read_document(content))
-        for scale in () if upper_asymptotes else bank.scales:
-            demand_no_upper(scale.items)
-        for scale in () if categories else bank.scales:
-            demand_right_or_wrong(scale.items)
+        for scale in bank.scales:
+            as_parameters(scale.items, upper_asymptotes=upper_asymptotes, categories=categories)
     except InputError as error:
         raise InputError(f"bank {path}: {error}") from None
     for scale in bank.scales:

@@ -22,8 +22,6 @@ from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import (
     ParametersLike,
     as_parameters,
-    demand_no_upper,
-    demand_right_or_wrong,
     stated_population,
 )
 from irtbench.models.quadrature import Quadrature, refine
@@ -263,9 +261,7 @@ ScaleLike = Scale | ParametersLike
 def as_scale(given: ScaleLike, *, categories: bool = False) -> Scale:
     """A scale as it is; item parameters alone as the scale ``all`` without norms, of the population that they state."""
     if isinstance(given, Scale):
-        demand_no_upper(given.items)
-        if not categories:
-            demand_right_or_wrong(given.items)
+        as_parameters(given.items, categories=categories)
         return given
     items = as_parameters(given, categories=categories)
     population = stated_population(given, "items") if isinstance(given, pd.DataFrame) else None

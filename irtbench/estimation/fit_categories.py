@@ -46,7 +46,6 @@ from irtbench.estimation.settings import (
     FitSettings,
     ModelKind,
     fit_settings,
-    kind_with,
 )
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import CategoryParameters
@@ -460,7 +459,8 @@ def settings_of(models: Sequence[ItemModel], settings: FitSettings | None, keywo
 def kind_of(models: Sequence[ItemModel]) -> ModelKind:
     """The model of right and wrong that has the asymptotes of all of these."""
     logistic = [model for model in models if isinstance(model, Logistic)]
-    return kind_with(lower=any(model.lower for model in logistic), upper=any(model.upper for model in logistic))
+    lower, upper = any(model.lower for model in logistic), any(model.upper for model in logistic)
+    return "4pl" if upper else "3pl" if lower else "2pl"
 
 
 def with_slopes_of_1(items: CategoryParameters) -> tuple[CategoryParameters, NormalMoments]:

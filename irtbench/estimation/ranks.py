@@ -243,14 +243,9 @@ class Ranks:
 
     def text_from_first(self, text: str) -> str:
         """The same of a text; what the others give is not looked at."""
-        length = torch.tensor([len(text.encode())])
-        self._broadcast(length)
-        content = torch.zeros(int(length), dtype=torch.uint8)
-        if self.is_first and len(content):
-            content = torch.from_numpy(np.frombuffer(text.encode(), dtype=np.uint8).copy())
-        if len(content):
-            self._broadcast(content)
-        return content.numpy().tobytes().decode()
+        found = [text]
+        self._tried(lambda: dist.broadcast_object_list(found, FIRST, device=torch.device("cpu")))
+        return found[0]
 
     def next_of(self, what: str) -> int:
         """Numbers from 0, each handed out once to whichever process asks: work for processes of unequal speed."""
@@ -266,14 +261,11 @@ class Ranks:
         sums = flattened(like)
         if flat is not None:
             sums.copy_(torch.from_numpy(flat))
-        self._broadcast(sums)
+        self._tried(lambda: dist.broadcast(sums, FIRST))
         return unflattened(sums, like)
 
     def _reduced(self, values: Tensor, operation: dist.ReduceOp.RedOpType) -> None:
         self._tried(lambda: dist.all_reduce(values, operation))
-
-    def _broadcast(self, values: Tensor) -> None:
-        self._tried(lambda: dist.broadcast(values, FIRST))
 
     def _tried(self, together: Callable[[], object]) -> None:
         try:

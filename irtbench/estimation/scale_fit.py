@@ -44,7 +44,6 @@ from irtbench.estimation.marginal.observed_information import (
     observed_information,
     sampling_covariance,
     shared_errors,
-    slope_of_all,
 )
 from irtbench.estimation.marginal.population import find_mode_with_population
 from irtbench.estimation.marginal.problem import Estimate, Problem
@@ -182,9 +181,10 @@ def fit_next_to_anchors(
 
 def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None) -> NormalMoments | None:
     """Mean 0 and standard deviation of ability, where slopes by it are 1; else None."""
-    if not problem.prior.by_theta:
+    if (shared := problem.prior.shared) is None or not shared.unit_slopes:
         return None
-    return NormalMoments(0.0, slope_of_all(problem, items), 0.0, math.nan if errors is None else errors.moments[1])
+    sd = max(float(shared.nearest(items.linear)), LEAST_SD)
+    return NormalMoments(0.0, sd, 0.0, math.nan if errors is None else errors.moments[1])
 
 
 def mode_finder(settings: FitSettings) -> Callable[..., Estimate]:

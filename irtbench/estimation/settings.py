@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypedDict
@@ -111,12 +110,6 @@ class FitSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("prior_guessing", "prior_upper"):
-            if (text := getattr(self, name)) is not None:
-                asymptote_prior(name, text)
-        for name in ("prior_slope", "prior_intercept"):
-            if (text := getattr(self, name)) is not None:
-                normal_prior(name, text)
         for item, (_, deviation) in self.prior_items.items():
             if deviation <= 0:
                 raise InputError(
@@ -185,16 +178,10 @@ class FitSettings(Settings):
         """The prior densities that these settings stand for."""
         name: PriorName = self.prior or ("weak" if self.estimates_guessing else "none")
         priors = Priors.named(name, n_options=self.n_options, guessing_estimated=self.estimates_guessing)
-        if self.prior_guessing is not None:
-            priors = replace(priors, guessing=asymptote_prior("prior_guessing", self.prior_guessing))
-        if self.kind == "4pl":
-            given = self.prior_upper
-            priors = replace(priors, upper=USUAL_UPPER if given is None else asymptote_prior("prior_upper", given))
-        if self.prior_slope is not None:
-            priors = replace(priors, slope=normal_prior("prior_slope", self.prior_slope))
-        if self.prior_intercept is not None:
-            priors = replace(priors, intercept=normal_prior("prior_intercept", self.prior_intercept))
-        return replace(priors, difficulty=self.prior_items) if self.prior_items else priors
+        usual = {"upper": USUAL_UPPER} if self.kind == "4pl" else {}
+        texts = {of: getattr(self, f"prior_{of}") for of in ("guessing", "upper", "slope", "intercept")}
+        own: dict[str, Any] = {of: own_prior(of, text) for of, text in texts.items() if text is not None}
+        return replace(priors, **usual | own, difficulty=self.prior_items)
 
     def bounds(self, item: str) -> bool:
         """Whether the item has a finite mode even where all got it right, or all wrong."""
@@ -245,32 +232,22 @@ class FitKeywords(FitKeywordsOfAnyModel, total=False):
     model: ModelKind
 
 
-def kind_with(*, lower: bool, upper: bool) -> ModelKind:
-    """The model whose curves have such asymptotes."""
-    return "4pl" if upper else "3pl" if lower else "2pl"
+def own_prior(of: str, text: str) -> GuessingPrior | tuple[float, float]:
+    """The density that ``prior_guessing``, ``prior_upper``, ``prior_slope`` or ``prior_intercept`` stands for.
 
-
-def asymptote_prior(setting: str, text: str) -> GuessingPrior:
-    """The density of guessing, or of the upper asymptote, that a setting stands for, see `FitSettings`."""
+    Of an asymptote as `GuessingPrior` has it; mean and standard deviation of a slope or an intercept.
+    """
+    normal_alone, expected = of in ("slope", "intercept"), "expected normal:MEAN,SD with SD above 0"
     try:
-        return GuessingPrior.read(text)
+        prior = GuessingPrior.read(text)
+        if not normal_alone or prior.density == "normal":
+            return (prior.first, prior.second) if normal_alone else prior
     except ValueError as error:
-        expected = str(error)
-        if setting == "prior_upper":
-            expected = expected.replace("logit c", "logit u").replace("of c", "of u")
-        raise WrongSetting("FitSettings", setting, f"{expected} but got {text!r}") from None
-
-
-def normal_prior(setting: str, text: str) -> tuple[float, float]:
-    """Mean and standard deviation of the normal density that a setting stands for, see `FitSettings`."""
-    try:
-        name, _, rest = text.partition(":")
-        mean, deviation = (float(number) for number in rest.split(","))
-    except ValueError:
-        name = ""
-    if name != "normal" or not math.isfinite(mean) or not 0 < deviation < math.inf:
-        raise WrongSetting("FitSettings", setting, f"expected normal:MEAN,SD with SD above 0 but got {text!r}")
-    return mean, deviation
+        if not normal_alone:
+            expected = str(error)
+    if of == "upper":
+        expected = expected.replace("logit c", "logit u").replace("of c", "of u")
+    raise WrongSetting("FitSettings", f"prior_{of}", f"{expected} but got {text!r}")
 
 
 def fit_settings(settings: FitSettings | None, keywords: Mapping[str, Any]) -> FitSettings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache, reduce
 from typing import TypeVar
@@ -24,8 +24,7 @@ from irtbench.models.pyro_model.rows import ResponseRows, SparseRows, StoredRows
 FEW_CELLS = 2**26  # respondents x (nodes or items) up to which a second thread gains next to nothing
 
 
-@contextmanager
-def threads_for(n_cells: int) -> Iterator[None]:
+def threads_for(n_cells: int) -> AbstractContextManager[None]:
     """Compute with one thread of torch and of NumPy's and SciPy's linear algebra where there is little to compute.
 
     Threads wait for each other by turning in circles: on a busy machine that costs more than they gain. The numbers of
@@ -36,11 +35,7 @@ def threads_for(n_cells: int) -> Iterator[None]:
     n_cells
         Respondents times nodes or items, whichever are more.
     """
-    if n_cells > FEW_CELLS:
-        yield
-        return
-    with one_thread():
-        yield
+    return nullcontext() if n_cells > FEW_CELLS else one_thread()
 
 
 @contextmanager

@@ -323,16 +323,6 @@ class AbilityDerivatives:
         return self.discrimination * self.curve.log_q_z
 
     @cached_property
-    def right_second(self) -> Array:
-        """(log P)''."""
-        return self.discrimination**2 * self.curve.log_p_zz
-
-    @cached_property
-    def wrong_second(self) -> Array:
-        """(log(1 - P))''."""
-        return self.discrimination**2 * self.curve.log_q_zz
-
-    @cached_property
     def information(self) -> Array:
         """Expected information I = P'^2 / (P (1 - P))."""
         return self.discrimination**2 * self.curve.information_zz
@@ -351,7 +341,8 @@ class AbilityDerivatives:
 
     def observed_information(self, values: Array, trials: NDArray[np.int64] | None = None) -> Array:
         """Minus the second derivative of each response's log probability; 0 where it is missing."""
-        return -weighted_by_outcome(values, trials, self.right_second, self.wrong_second)
+        second = weighted_by_outcome(values, trials, self.curve.log_p_zz, self.curve.log_q_zz)
+        return -(self.discrimination**2) * second
 
     def total_score(self, values: Array, trials: NDArray[np.int64] | None) -> Array:
         """Score of each pattern at each ability, shape (n_respondents, n_theta)."""

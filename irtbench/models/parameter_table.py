@@ -1,11 +1,12 @@
-"""Item parameters as the table items.csv, there and back."""
+"""Item parameters as the table items.csv, there and back; of items in categories also as NAEP publishes them."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -19,13 +20,11 @@ from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import demand_cells, demand_columns, field_places, read_table, to_numbers
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.models.category_parameters import WORDS, CategoryParameters
-from irtbench.models.category_table import in_categories, numeric, read_categories
 from irtbench.models.item_models.named import MODELS
 from irtbench.models.item_parameters import (
     MOST_DIFFICULTY,
     MOST_SLOPE,
     WITH_GUESSING,
-    ItemKind,
     ItemParameters,
     sensible_items,
 )
@@ -43,6 +42,8 @@ CATEGORIES_REFUSED = "items in categories do not go with this; expected right or
 MOST_PRIOR = 1e6  # mean and standard deviation of a prior of difficulty, in size
 #: Columns of a table of items that state mean and standard deviation of a normal population.
 POPULATION = ("population_mean", "population_sd")
+#: Columns of NAEP's table, and those that name a scale there.
+NAEP, NAEP_SCALE = ("a", "b", "irt_model"), ("subject", "year", "grade", "scale")
 
 
 def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False, categories: bool = False) -> ItemParameters:
@@ -74,10 +75,10 @@ def as_parameters(given: ParametersLike, *, upper_asymptotes: bool = False, cate
     if categories and isinstance(given, pd.DataFrame) and in_categories(given):
         return from_table_of_categories(given)
     if isinstance(given, ItemParameters):
-        if not upper_asymptotes:
-            demand_no_upper(given)
-        if not categories:
-            demand_right_or_wrong(given)
+        if given.upper_asymptote is not None and not upper_asymptotes:
+            raise InputError(UPPER_REFUSED)
+        if given.categories is not None and not categories:
+            raise InputError(f"items: {given.item_ids[0]} ({given.model[0]}): {CATEGORIES_REFUSED}")
         return given
     if not isinstance(given, pd.DataFrame):
         what = f"a path; expected what irtbench.read_parameters({str(given)!r}) gives"
@@ -109,9 +110,10 @@ def from_columns(
     a, none = numbers["discrimination"], np.zeros(len(ids))
     d = numbers["intercept"] if "intercept" in numbers else 0.0 - a * numbers["difficulty"]
     models = pd.Series("", index=range(len(ids))) if models is None else models
+    kinds: Any = tuple(models.where(models.isin(["rasch", "1pl", "fixed"]), "own"))
     return ItemParameters(
         ids, a, d, numbers.get("guessing", none), models.isin(WITH_GUESSING).to_numpy(),
-        kind=kinds_of(models), upper_asymptote=numbers.get("upper_asymptote"),
+        kind=kinds, upper_asymptote=numbers.get("upper_asymptote"),
     )  # fmt: skip
 
 
@@ -125,36 +127,6 @@ def from_table_of_categories(given: pd.DataFrame) -> ItemParameters:
     for name in [str(each) for each in table if numeric(str(each))]:
         known[name] = pd.to_numeric(table[name], errors="coerce")
     return CategoryParameters.from_table(known, [MODELS[name] for name in table["model"]]).as_items()
-
-
-def demand_no_upper(items: ItemParameters) -> None:
-    """Refuse items with upper asymptotes.
-
-    Raises
-    ------
-    InputError
-        Saying so.
-    """
-    if items.upper_asymptote is not None:
-        raise InputError(UPPER_REFUSED)
-
-
-def demand_right_or_wrong(items: ItemParameters) -> None:
-    """Refuse items in categories.
-
-    Raises
-    ------
-    InputError
-        Saying so.
-    """
-    if items.categories is not None:
-        raise InputError(f"items: {items.item_ids[0]} ({items.model[0]}): {CATEGORIES_REFUSED}")
-
-
-def kinds_of(models: pd.Series) -> tuple[ItemKind, ...]:
-    """Whose slope and intercept the models of items.csv say they are."""
-    named: dict[str, ItemKind] = {"rasch": "rasch", "1pl": "1pl", "fixed": "fixed"}
-    return tuple(named.get(str(model), "own") for model in models)
 
 
 def responses_and_items(
@@ -265,6 +237,68 @@ def sensible_in_file(
         return sensible_items(from_columns(tuple(ids), numbers, models))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def scale_names(table: pd.DataFrame) -> pd.Series[str] | None:
+    """The scale of each item; of NAEP's it is named by subject, year, grade and scale. None where none is named."""
+    names = [name for name in NAEP_SCALE if name in table]
+    if set(NAEP) <= {*table.columns} and names:
+        return table[names].apply(lambda row: " ".join(text for text in row if text), axis=1)
+    return table.get("scale")
+
+
+def in_categories(table: pd.DataFrame) -> bool:
+    """Whether a table of items has such as are not right or wrong."""
+    return "n_categories" in table or "step_1" in table or set(NAEP) <= {*table.columns}
+
+
+def read_categories(table: pd.DataFrame, path: str | Path, scaling: float | None) -> CategoryParameters:
+    """The items of a table whose fields are texts; slopes are multiplied by the scaling constant D, 1 for None.
+
+    Raises
+    ------
+    InputError
+        If of NAEP's table, in which an item may be twice (the first row counts, with a warning), the constant is not
+        given; if a column is missing, a value is no number, a model none of ours; as `CategoryParameters.from_table`.
+    """
+    published = set(NAEP) <= {*table.columns}
+    if published and scaling is None:
+        raise InputError(
+            f"{path}: columns a, b, irt_model: the scaling constant D is not given; expected --scaling-constant 1.7 "
+            "for NAEP's tables, 1 where slopes are logistic"
+        )
+    table = table.rename(columns={"irt_model": "model"})
+    demand_columns(table, ["item_id", "model"], path)
+    if unknown := sorted(set(table["model"]) - set(MODELS)):
+        raise InputError(f"{path}: column model: {unknown[0]!r}; expected one of {', '.join(MODELS)}")
+    if (repeated := table["item_id"].duplicated()).any():
+        named = name_first(list(table["item_id"][repeated]), most=2)
+        if not published:
+            raise InputError(f"{path}: item {named}: named twice")
+        warnings.warn(f"{path}: {int(repeated.sum())} items of a scale are there twice: {named}; the first row counts",
+                      stacklevel=2)  # fmt: skip
+        table = table[~repeated].reset_index(drop=True)
+    parameters = [name for name in table.columns if name not in WORDS]
+    known = {name: to_numbers(table[name], place=field_places(path, name)) for name in parameters if numeric(name)}
+    found = pd.DataFrame(known, index=table.index)
+    if published:
+        later = [name for name in parameters if name.startswith("d_")]
+        found = found.rename(columns={"a": "discrimination", "b": "difficulty", "c": "guessing"})
+        found = found.assign(**{name.replace("d_", "step_"): found["difficulty"] - found[name] for name in later})
+    slopes = [name for name in found.columns if name == "discrimination" or name.startswith("a")]
+    found[slopes] *= 1.0 if scaling is None else scaling
+    words = table[[name for name in table.columns if name in WORDS]]
+    try:
+        return CategoryParameters.from_table(words.join(found), [MODELS[name] for name in table["model"]])
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def numeric(name: str) -> bool:
+    """Whether a column is a parameter's: of ours or NAEP's, or an item model's own."""
+    ours = ("discrimination", "difficulty", "guessing", "upper_asymptote", "n_categories", "a", "b", "c")
+    kind, _, number = name.partition("_")
+    return name in ours or (kind in ("step", "d") and number.isdigit()) or (name[0] in "ad" and name[1:].isdigit())
 
 
 def read_population(path: str | Path) -> Quadrature | None:

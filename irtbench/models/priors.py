@@ -269,13 +269,8 @@ class Priors:
         """One line for people, with every number."""
         if self.is_flat:
             return "none (marginal maximum likelihood)"
-        parts = []
-        if self.slope is not None:
-            parts.append(f"a ~ Normal({self.slope[0]:.4g}, {self.slope[1]:.4g})")
-        if self.intercept is not None:
-            parts.append(f"d ~ Normal({self.intercept[0]:.4g}, {self.intercept[1]:.4g})")
-        if self.log_slope is not None:
-            parts.append(f"log |a| ~ Normal({self.log_slope[0]:.4g}, {self.log_slope[1]:.4g})")
+        normal = {"a": self.slope, "d": self.intercept, "log |a|": self.log_slope}
+        parts = [f"{of} ~ Normal({own[0]:.4g}, {own[1]:.4g})" for of, own in normal.items() if own is not None]
         if self.difficulty:
             parts.append(f"b ~ Normal of its own for {counted(len(self.difficulty), 'item')}")
         if self.hierarchy is not None:
@@ -283,10 +278,8 @@ class Priors:
             for weight, part in self.hierarchy.parts:
                 parts.append((f"{weight:.3g} of items: " if several else "") + part.describe())
         parts += [f"{of} ~ Normal({mean:.4g}, {s:.4g})" for of, (mean, s) in self.distances.items()]
-        if self.guessing is not None:
-            parts.append(self.guessing.describe())
-        if self.upper is not None:
-            parts.append(self.upper.describe("u"))
+        asymptotes = {"c": self.guessing, "u": self.upper}
+        parts += [density.describe(of) for of, density in asymptotes.items() if density is not None]
         own = self.name == "none" and (self.slope, self.intercept, self.difficulty) != (None, None, {})
         return f"{'own' if own else self.name}: " + ", ".join(parts)
 

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from irtbench.estimation.many_scales import stack_problem
+from irtbench.estimation.many_scales import stack
 from irtbench.estimation.marginal import e_step
 from irtbench.estimation.several_abilities import bifactor_problem
 
@@ -142,7 +142,7 @@ def pretended_gpu() -> Iterator[list[str]]:
         for module in choosing:
             if "choose_device" in vars(module):
                 held.enter_context(patch.object(module, "choose_device", choose_device))
-        cells = (e_step.BATCH_CELLS, stack_problem.CHUNK_BYTES, stack_problem.GROUP_CELLS, bifactor_problem.MOST_CELLS)
+        cells = (e_step.BATCH_CELLS, stack.CHUNK_BYTES, stack.GROUP_CELLS, bifactor_problem.MOST_CELLS)
         for by_device in cells:
             held.enter_context(patch.dict(by_device, {PLACE.type: by_device["cpu"]}))  # sums in the same order
         held.enter_context(PretendedDevice())

@@ -10,7 +10,7 @@ import torch
 import irtbench
 from builders.simulated import simulated
 from irtbench import FittedModel, InputError, ResponseMatrix, fit_categories, fit_many, fit_model
-from irtbench.estimation.many_scales.stack_problem import GROUP_CELLS
+from irtbench.estimation.many_scales.stack import GROUP_CELLS
 
 MODELS: dict[str, dict[str, Any]] = {
     "rasch": {"kind": "rasch"},

@@ -13,7 +13,7 @@ from builders.problem import make_problem
 from builders.simulated import simulated
 from irtbench import FitSettings, ItemParameters, ResponseMatrix, SparseResponses, fit_model
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND
-from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, step_places
+from irtbench.estimation.variational.item_posterior import change_with_others_fixed, step_places
 from irtbench.models.curves import simulate_responses
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.scoring.ability import estimate_ability

@@ -20,7 +20,6 @@ from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchica
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.variational import item_posterior
-from irtbench.estimation.variational.endless_slopes import change_with_others_fixed, drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import (
     WIDER,
     WIDER_FREEDOM,
@@ -32,7 +31,12 @@ from irtbench.estimation.variational.importance_weights import (
     with_one_item_wider,
 )
 from irtbench.estimation.variational.item_guide import natural_parameters
-from irtbench.estimation.variational.item_posterior import fit_posterior, item_moments
+from irtbench.estimation.variational.item_posterior import (
+    change_with_others_fixed,
+    drop_at_endless_slopes,
+    fit_posterior,
+    item_moments,
+)
 from irtbench.models.quadrature import normal_grid
 
 

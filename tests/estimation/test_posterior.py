@@ -25,10 +25,9 @@ from irtbench.estimation.marginal.observed_information import observed_informati
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings, PosteriorKind
 from irtbench.estimation.variational import item_guide
-from irtbench.estimation.variational.endless_slopes import drop_at_endless_slopes
 from irtbench.estimation.variational.importance_weights import Target
 from irtbench.estimation.variational.item_guide import ItemGuide, item_coordinates
-from irtbench.estimation.variational.item_posterior import fit_posterior
+from irtbench.estimation.variational.item_posterior import drop_at_endless_slopes, fit_posterior
 from irtbench.models.priors import Hierarchy, Priors
 from irtbench.models.pyro_model.rows import DenseRows, encode_responses
 from irtbench.models.pyro_model.tensors import ItemTensors

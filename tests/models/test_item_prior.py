@@ -128,7 +128,8 @@ def model_log_prob(model: ItemModel, prior: ItemPrior, nodes: NodeTensors, matri
         "guessing_logit": logit[prior.guessing_free],
     }
     with pyro.get_param_store().scope():
-        if prior.learns_mean:  # the mean that maximises the density
+        pair = prior.densities.get("log_slope_and_intercept")
+        if pair is not None and pair.loc.requires_grad:  # the mean that maximises the density
             pyro.param("hierarchy_mean", values["log_slope_and_intercept"].detach().mean(dim=0))
         trace = poutine.trace(poutine.condition(model, data=values)).get_trace(some_rows(), nodes)
     trace.compute_log_prob()

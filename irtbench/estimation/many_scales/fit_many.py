@@ -33,9 +33,7 @@ from irtbench.estimation.fit_categories import (
     scores_of,
 )
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.stack_information import stack_inverses
-from irtbench.estimation.many_scales.stack_mode import find_modes
-from irtbench.estimation.many_scales.stack_problem import Stack, StackProblem, groups_of
+from irtbench.estimation.many_scales.stack import Stack, StackProblem, find_modes, groups_of, stack_inverses
 from irtbench.estimation.marginal.nodes import (
     ROOM,
     is_usual_grid,
@@ -50,7 +48,7 @@ from irtbench.estimation.threads import one_thread
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import Levels
 from irtbench.models.item_parameters import ItemParameters
-from irtbench.models.pyro_model.tensors import NodeTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
 logger = logging.getLogger(__name__)
@@ -346,7 +344,9 @@ def fit_group(
     with torch.no_grad():
         stack = Stack.of(scales, device)
         problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
-        first = problem.start() if start is None else problem.repeated(problem.from_public(start))
+        first = problem.start()
+        if start is not None:
+            first = ItemTensors.from_matrix(problem.from_public(start).matrix.repeat(len(scales), 1))
         items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         inverses: Sequence[tuple[Tensor, Tensor] | None] = [None] * len(scales)
         if settings.standard_errors:

@@ -10,11 +10,13 @@ responses in them, times functions of ability; its posterior covariances are tho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from irtbench.estimation.marginal import nodes
@@ -106,12 +108,7 @@ class CategoryProblem(Problem):
     def rescaled(self, items: ItemTensors, mean: float, deviation: float) -> ItemTensors:
         """The same curves for theta' with theta = mean + deviation theta', of one ability."""
         read = self.scale.natural(items.matrix)
-        each = read.cpu().numpy()
-        for part in self.scale.parts:
-            for item in part.items.tolist():
-                own = part.model.moved(each[item, : part.n_parameters], 1 / deviation, -mean / deviation)
-                read[item, : part.n_parameters] = torch.from_numpy(own).to(read)
-        return self.of_read(read)
+        return self.of_read(read, lambda model, own: model.moved(own, 1 / deviation, -mean / deviation))
 
     def public(self, items: ItemTensors, item_ids: tuple[str, ...]) -> ItemParameters:
         """Items of right and wrong with both asymptotes, in their public form."""
@@ -139,12 +136,14 @@ class CategoryProblem(Problem):
         shares = torch.where(shares <= 2 * NEGLIGIBLE, 0.0, torch.where(shares >= 1 - 2 * NEGLIGIBLE, 1.0, shares))
         return torch.cat([unbounded[..., :2], shares], dim=-1)
 
-    def of_read(self, parameters: Tensor) -> ItemTensors:
-        """Items whose parameters are read so, in the order of the models' names."""
+    def of_read(
+        self, parameters: Tensor, moved: Callable[..., NDArray[np.float64]] = lambda model, own: own
+    ) -> ItemTensors:
+        """Items whose parameters are read so, in the order of the models' names, or so once each is `moved`."""
         matrix, read = torch.zeros_like(parameters), parameters.cpu().numpy()
         for part in self.scale.parts:
             for item in part.items.tolist():
-                own = part.model.unbounded(read[item, : part.n_parameters])
+                own = part.model.unbounded(moved(part.model, read[item, : part.n_parameters]))
                 matrix[item, : part.n_parameters] = torch.from_numpy(own).to(matrix)
         return ItemTensors.from_matrix(matrix)
 

@@ -50,7 +50,7 @@ from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Estimate, Evaluation, Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.rows import SparseRows
-from irtbench.models.pyro_model.sites import without_independent
+from irtbench.models.pyro_model.sites import inside
 from irtbench.models.pyro_model.tensors import GUESSING, ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
@@ -121,8 +121,8 @@ class DeltaELBO(TracedELBO):
         self._names = tuple(name for name, site in trace.nodes.items() if site["type"] == "param")
         for name, site in trace.nodes.items():
             if site["type"] == "sample":
-                density = without_independent(site["fn"])
-                if not isinstance(density, pyro.distributions.Delta):
+                density = inside(dist.Independent, site["fn"])
+                if not isinstance(density, dist.Delta):
                     raise NotImplementedError(f"site {name}: Fisher scoring needs a Delta guide over the items")
                 self._sites[name] = density.v
 
@@ -184,10 +184,6 @@ class FisherScoring(PyroOptim):
                 return
         assert self.best is not None
         self.loss.move_to(self.best.items)
-
-    def stopped(self, step: int, loss: float) -> Status | None:
-        """The rule for `driver.maximise`."""
-        return self.status
 
     def _ended(self, stop: Stop, **numbers: Any) -> Status:
         assert self._climb is not None
@@ -390,7 +386,7 @@ def find_mode(
     optimiser = FisherScoring(loss, tolerance=tolerance, max_steps=max_steps, covariance=covariance)
     svi = SVI(problem.model, guide, optimiser, loss)
     with own_parameters():
-        status = maximise(svi, problem.rows, problem.nodes, stopped=optimiser.stopped)
+        status = maximise(svi, problem.rows, problem.nodes, stopped=lambda step, loss: optimiser.status)
     best = optimiser.best
     assert best is not None
     return Estimate(best.items, "mode", best.counts.log_likelihood, best.log_posterior, status, best.counts)

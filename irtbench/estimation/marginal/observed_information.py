@@ -282,12 +282,6 @@ class Errors:
     moments: tuple[float, float] = (0.0, 0.0)
 
 
-def slope_of_all(problem: Problem, items: ItemTensors) -> float:
-    """The slope that all items have, the standard deviation of a Rasch model's ability; no less than `LEAST_SD`."""
-    assert problem.prior.shared is not None
-    return max(float(problem.prior.shared.nearest(items.linear)), LEAST_SD)
-
-
 def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
     """Whether what items share has taken all their slopes to 0."""
     return problem.prior.shared is not None and float(problem.slopes(items).abs().max()) <= LEAST_SD

@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pyro.distributions as dist
 import torch
@@ -54,11 +54,6 @@ SOBOL_BLOCK = 256  # vectors made at a time
 SMALLEST_UNIFORM = 1e-12
 
 
-def natural_slope(t: Tensor, sign: Tensor | None) -> Tensor:
-    """Slope a from t; from t = log |a| and the sign under a hierarchy."""
-    return NEAR_ZERO * torch.sinh(t) if sign is None else sign * t.exp()
-
-
 def attenuation(slope: Tensor) -> Tensor:
     """sqrt(1 + a^2 / 1.7^2), so that d is eta times it."""
     return (1 + (slope / LOGISTIC_SCALE) ** 2).sqrt()
@@ -77,7 +72,8 @@ def natural_parameters(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Ten
     `guesses` says which asymptotes are estimated, shape (..., 1) or (..., 2).
     """
     t, m, s, *rest = psi.unbind(-1)
-    slope, lower, upper = natural_slope(t, sign), guesses[..., 0], []
+    slope = NEAR_ZERO * torch.sinh(t) if sign is None else sign * t.exp()
+    lower, upper = guesses[..., 0], []
     eta = torch.where(lower, m - softplus(s), m)
     logit_c = torch.where(lower, s + logsigmoid(eta), s)
     for r in rest:
@@ -290,7 +286,7 @@ def normal_vectors(size: int, seed: int, like: Tensor) -> Iterator[Tensor]:
         yield from ndtri(uniform).to(like).unbind(0)
 
 
-class PathDerivative(dist.TorchDistribution):
+class PathDerivative(dist.TransformedDistribution):
     """The density of phi; draws carry gradients to its parameters, their log density only through the draw.
 
     The part of the ELBO's gradient left out, the expected score, is 0; without it the gradient has no noise where the
@@ -306,23 +302,14 @@ class PathDerivative(dist.TorchDistribution):
         Where draws come from.
     """
 
-    arg_constraints: ClassVar[dict[str, object]] = {}
-    has_rsample = True
-    support = constraints.real_vector
-
     def __init__(self, spread: Spread, coordinates: ItemCoordinates, normals: Iterator[Tensor]) -> None:
         self.spread, self.coordinates, self.normals = spread, coordinates, normals
-        self.density = dist.TransformedDistribution(spread.density(), [coordinates])
-        super().__init__(torch.Size(), spread.mean.shape, validate_args=False)
+        super().__init__(spread.density(), [coordinates], validate_args=False)
 
     def rsample(self, sample_shape: torch.Size = torch.Size()) -> Tensor:  # noqa: B008 - torch's own signature
         """One draw."""
         assert not sample_shape
         return self.coordinates(self.spread.at(next(self.normals)))
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """Log density."""
-        return self.density.log_prob(value)
 
 
 class ItemGuide(AutoContinuous):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from pyro.distributions import MaskedDistribution
 from pyro.infer import SVI
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.autoguide.initialization import init_to_value
@@ -25,7 +26,7 @@ from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.categories import CollapsedCategories
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
-from irtbench.models.pyro_model.sites import mask_of, observed_sites, without_mask
+from irtbench.models.pyro_model.sites import inside, mask_of, observed_sites
 from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
 
 
@@ -64,7 +65,7 @@ class MarginalELBO(TracedELBO):
         observed = observed_sites(model_trace)
         if not observed:
             raise NotImplementedError("the model draws no response matrix from CollapsedLogistic; expected one or more")
-        value, surrogate = 0.0, without_mask(observed[0]["fn"]).nodes.theta.new_zeros(())
+        value, surrogate = 0.0, inside(MaskedDistribution, observed[0]["fn"]).nodes.theta.new_zeros(())
         for sign, trace in ((1, model_trace), (-1, guide_trace)):
             trace.compute_log_prob(lambda name, site: all(site is not one for one in observed))
             for site in trace.nodes.values():
@@ -79,7 +80,7 @@ class MarginalELBO(TracedELBO):
 
 def likelihood_of_rows(site: dict[str, Any]) -> tuple[float, Tensor]:
     """The marginal log-likelihood of a site of rows, and a tensor that has its gradient."""
-    row, scale, rows = without_mask(site["fn"]), float(site["scale"]), rows_of(site)
+    row, scale, rows = inside(MaskedDistribution, site["fn"]), float(site["scale"]), rows_of(site)
     if isinstance(row, CollapsedCategories):
         with torch.no_grad():
             counts = expected_counts(rows, row, at_nodes=True)

@@ -191,20 +191,16 @@ class CategoryItems:
         return torch.arange(len(self), device=self.device).repeat_interleave(n)
 
     @cached_property
-    def category_of_column(self) -> Tensor:
-        """1, 2, ..., shape (n_columns,)."""
-        return torch.cat([torch.arange(1, k, device=self.device) for k in self.n_categories])
-
-    @property
     def columns(self) -> tuple[Tensor, Tensor]:
-        """Item and category of each column."""
-        return self.item_of_column, self.category_of_column
+        """Item and category, 1, 2, ..., of each column, shape (n_columns,) each."""
+        categories = [torch.arange(1, k, device=self.device) for k in self.n_categories]
+        return self.item_of_column, torch.cat(categories)
 
     @cached_property
     def column_scores(self) -> Tensor:
         """Categories as shares of the highest of their item, shape (n_columns,)."""
         n = torch.tensor(self.n_categories, dtype=torch.float64, device=self.device) - 1
-        return self.category_of_column / n[self.item_of_column]
+        return self.columns[1] / n[self.item_of_column]
 
     @cached_property
     def parts(self) -> tuple[Alike, ...]:
@@ -437,11 +433,6 @@ class CollapsedBifactor(CollapsedCategories):
         of_columns = testlets.of_item[items.item_of_column]
         self.columns = tuple(torch.nonzero(of_columns == k)[:, 0] for k in range(len(testlets)))
         self.columns_alone = torch.nonzero(of_columns == ALONE)[:, 0]
-
-    @property
-    def cells_a_row(self) -> int:
-        """Numbers held at once for a row: its likelihood at each node."""
-        return max(self.event_shape[0], len(self.nodes.theta))
 
     def within(self, testlet: int, correct: Tensor, observed: Tensor | None) -> Tensor:
         """Log of specific weight times likelihood of a testlet's responses, shape (n_rows, n_general, n_specific)."""

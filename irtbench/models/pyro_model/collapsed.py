@@ -69,11 +69,6 @@ class CollapsedLogistic(dist.TorchDistribution):
         self.theta = nodes.theta.T.to(nodes.dtype) if log_guessing is None else None
         super().__init__(batch_shape=intercept.shape[:-1], event_shape=intercept.shape[-1:], validate_args=False)
 
-    @property
-    def cells_a_row(self) -> int:
-        """Numbers held at once for a row: its responses."""
-        return int(self.event_shape[0])
-
     def expand(self, batch_shape: torch.Size, _instance: object = None) -> CollapsedLogistic:
         """Rows are independent draws of the same distribution: the batch's shape is that of the value."""
         new = object.__new__(type(self))
@@ -116,13 +111,15 @@ class CollapsedLogistic(dist.TorchDistribution):
 
     def log_prob(self, value: Tensor | ResponseRows) -> Tensor:
         """Log marginal likelihood of each row, shape (n_rows,); as a tensor, rows are of 1, 0 and -1 for missing."""
-        batches = as_rows(value).batches(MOST_CELLS // self.cells_a_row, self.nodes.dtype)
+        cells_a_row = max(self.event_shape[0], len(self.nodes.theta))
+        batches = as_rows(value).batches(MOST_CELLS // cells_a_row, self.nodes.dtype)
         return torch.cat([torch.logsumexp(self.log_joint(batch.correct, batch.observed), dim=-1) for batch in batches])
 
     @classmethod
     def of(cls, items: ItemTensors, nodes: NodeTensors) -> CollapsedLogistic:
         """The distribution at these parameters; where nothing is guessed, that of the 2PL."""
-        return cls(items.slope, items.intercept, items.guessing.log() if items.guesses else None, nodes)
+        log_guessing = items.guessing.log() if bool((items.guessing > 0).any()) else None
+        return cls(items.slope, items.intercept, log_guessing, nodes)
 
     def moved(self, difference: Tensor, nodes: NodeTensors) -> CollapsedLogistic:
         """The same with another population, and items whose parameters differ by so much; (n_items, n_factors + 2)."""

@@ -286,11 +286,6 @@ def hierarchy_density(hierarchy: Hierarchy, like: Tensor, *, learn_mean: bool = 
     return dist.MultivariateNormal(mean, like.new_tensor(hierarchy.covariance))
 
 
-def flat(size: int) -> dist.TorchDistribution:
-    """Flat densities of so many values."""
-    return dist.ImproperUniform(constraints.real, torch.Size([size]), ()).to_event(1)
-
-
 def population(nodes: NodeTensors, mean: Tensor, log_deviation: Tensor) -> NodeTensors:
     """N(mean, deviation^2) on the same equally spaced nodes, normalised."""
     z = (nodes.theta[:, 0] - mean) / log_deviation.exp()
@@ -343,13 +338,12 @@ def grouped_model(
     with poutine.trace() as reference:
         model(rows[0], nodes)
     row = reference.trace.nodes["responses"]["fn"]
-    difference = torch.zeros(differs.shape, dtype=torch.float64, device=differs.device)
+    others, difference = len(rows) - 1, nodes.theta.new_zeros(differs.shape)
     if bool(differs.any()):
-        values = pyro.sample("difference", flat(int(differs.sum())), infer={FILLS: differs})
-        difference = difference.masked_scatter(differs, values)
-    others = len(rows) - 1
-    mean = pyro.sample("group_mean", flat(others))
-    log_deviation = pyro.sample("group_log_deviation", flat(others))
+        flat = normal_or_flat(None, difference[differs]).to_event(1)
+        difference = difference.masked_scatter(differs, pyro.sample("difference", flat, infer={FILLS: differs}))
+    of_groups = normal_or_flat(None, nodes.theta.new_zeros(others)).to_event(1)
+    mean, log_deviation = pyro.sample("group_mean", of_groups), pyro.sample("group_log_deviation", of_groups)
     each = zip(rows[1:], difference.chunk(others, dim=1), mean, log_deviation, strict=True)
     for group, (own_rows, own, *moments) in enumerate(each, start=1):
         with pyro.plate(f"respondents_{group}", len(own_rows)):

@@ -168,7 +168,7 @@ class DenseRows:
 
     def every(self, stride: int) -> DenseRows:
         """The first respondent and every so many-th after."""
-        return self._of(slice(None, None, stride))
+        return self.where(slice(None, None, stride))
 
     def spans(self, n: int) -> tuple[DenseRows, ...]:
         """The respondents in so many parts, each with memory of its own to unpack into; `n_correct` is that of all."""
@@ -186,12 +186,8 @@ class DenseRows:
             ]
         return tuple(self._spans)
 
-    def where(self, kept: Tensor) -> DenseRows:
-        """The respondents at which a mask of shape (n_respondents,) is true."""
-        return self._of(kept)
-
-    def _of(self, rows: Tensor | slice) -> DenseRows:
-        """Some of these rows."""
+    def where(self, rows: Tensor | slice) -> DenseRows:
+        """Some of the respondents: those at which a mask of shape (n_respondents,) is true, or of a slice."""
         trials = None if self.trials is None else self.trials[rows].contiguous()
         some = DenseRows(self.values[rows].contiguous(), self.n_correct, self.complete, trials, self.categories)
         return replace(some, n_correct=some.right.sum(dim=0).to(self.n_correct))
@@ -225,17 +221,15 @@ def span_ends(n_respondents: int, n: int) -> list[tuple[int, int]]:
     return list(pairwise(ends))
 
 
-def in_columns(rows: Tensor, categories: tuple[Tensor, Tensor]) -> Tensor:
-    """Whether the response to a column's item was its category, shape (n_rows, n_columns)."""
-    item, category = categories
-    by_item = rows.T.contiguous()  # whose rows are copied whole
-    return (by_item.index_select(0, item) == category.to(rows.dtype)[:, None]).T
-
-
 def right_in(rows: Tensor, trials: Tensor | None, categories: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Numbers right in rows of 1, 0 and -1 (or numbers right, with trials; or categories), 0 where missing."""
+    """Numbers right in rows of 1, 0 and -1 (or numbers right, with trials), 0 where missing.
+
+    Of categories whether the response to a column's item was its category, shape (n_rows, n_columns).
+    """
     if categories is not None:
-        return in_columns(rows, categories)
+        item, category = categories
+        by_item = rows.T.contiguous()  # whose rows are copied whole
+        return (by_item.index_select(0, item) == category.to(rows.dtype)[:, None]).T
     return rows == 1 if trials is None else rows.clamp(min=0)
 
 
@@ -299,9 +293,7 @@ class SparseRows:
     @cached_property
     def n_responses(self) -> int:
         """Number of responses that are not missing."""
-        if self.most_trials is not None:
-            return sum(int(part.observed.values().sum()) for part in self.parts if part.observed is not None)
-        return sum(part.observed._nnz() for part in self.parts if part.observed is not None)
+        return sum(int(part.observed.values().sum()) for part in self.parts if part.observed is not None)
 
     @property
     def device(self) -> torch.device:
@@ -375,7 +367,7 @@ class StoredRows:
         first = 0 if self.together is not None else self.first
         chosen = np.arange(first, first + self.n_respondents, stride)
         values = torch.from_numpy(self.responses.at(chosen)).to(self.device)
-        return DenseRows(values, self.n_correct, self.complete, categories=self.categories)._of(slice(None))
+        return DenseRows(values, self.n_correct, self.complete, categories=self.categories).where(slice(None))
 
     def spans(self, n: int) -> tuple[StoredRows, ...]:
         """As of `DenseRows`."""

@@ -243,18 +243,12 @@ class ItemPrior:
         """
         pair = self.densities["log_slope_and_intercept"]
         values = self.values_of(items)["log_slope_and_intercept"]
-        mean = values.mean(dim=0) if self.learns_mean else pair.loc.reshape(-1, 2)[0]
+        mean = values.mean(dim=0) if pair.loc.requires_grad else pair.loc.reshape(-1, 2)[0]
         return values - mean, self._precision
 
     @cached_property
     def _precision(self) -> Tensor:
         return torch.linalg.inv(self.densities["log_slope_and_intercept"].covariance_matrix.reshape(-1, 2, 2)[0])
-
-    @property
-    def learns_mean(self) -> bool:
-        """Whether the mean of (log |a|, d) is a parameter of the model, and not a number."""
-        pair = self.densities.get("log_slope_and_intercept")
-        return pair is not None and pair.loc.requires_grad
 
 
 def is_flat(density: dist.TorchDistribution | None) -> bool:
@@ -314,8 +308,12 @@ def trace_model(
         If the model draws anything but the items (a model of your own then goes with Adam).
     """
     drawn, trace = trace_sites(model, rows, nodes)
-    observed = observed_site(trace)
-    row, infer = observed["fn"], observed["infer"]
+    responses = observed_sites(trace)
+    if len(responses) != 1:
+        raise NotImplementedError(
+            f"the model draws {len(responses)} response matrices from CollapsedLogistic; expected one"
+        )
+    row, infer = responses[0]["fn"], responses[0]["infer"]
     sites = (*COLUMNS, COMMON_SLOPE)
     unknown = set[str]() if row.on_logits else set(drawn) - set(sites)  # items in categories have sites of any names
     if (not drawn and infer.get(KNOWN) is None) or unknown:
@@ -331,7 +329,7 @@ def trace_model(
         estimated = entries.get("guessing_logit")
         fixed = replace(fixed, guessing=given if estimated is None else given.where(~estimated[:, -1], fixed.guessing))
     prior = ItemPrior(
-        {name: without_independent(site["fn"]) for name, site in drawn.items()},
+        {name: inside(dist.Independent, site["fn"]) for name, site in drawn.items()},
         entries,
         fixed,
         slope_sign=items.slope[:, 0].detach().sign() if {*OF_LOGARITHM} & set(drawn) else None,
@@ -375,22 +373,13 @@ def trace_sites(model: ItemModel, rows: Any, nodes: NodeTensors) -> tuple[dict[s
 
 def observed_sites(trace: poutine.Trace) -> list[dict[str, Any]]:
     """The sites of rows in a trace of a model, one for each response matrix."""
-    return [site for site in trace.nodes.values() if isinstance(without_mask(site.get("fn")), CollapsedLogistic)]
+    unmasked = ((inside(dist.MaskedDistribution, site.get("fn")), site) for site in trace.nodes.values())
+    return [site for density, site in unmasked if isinstance(density, CollapsedLogistic)]
 
 
-def observed_site(trace: poutine.Trace) -> dict[str, Any]:
-    """The same where there is one response matrix."""
-    sites = observed_sites(trace)
-    if len(sites) != 1:
-        raise NotImplementedError(
-            f"the model draws {len(sites)} response matrices from CollapsedLogistic; expected one"
-        )
-    return sites[0]
-
-
-def without_mask(density: Any) -> Any:
-    """The density that ``.mask()`` was called on."""
-    while isinstance(density, dist.MaskedDistribution):
+def inside(wrapper: type[dist.Distribution], density: Any) -> Any:
+    """The density that ``.mask()`` was called on, or ``.to_event()``: that of each single draw."""
+    while isinstance(density, wrapper):
         density = density.base_dist
     return density
 
@@ -408,10 +397,3 @@ def mask_of(site: Mapping[str, Any]) -> Tensor | bool:
 def is_whole(site: Mapping[str, Any]) -> bool:
     """Whether a site counts everywhere, and once."""
     return bool(torch.as_tensor(mask_of(site)).all()) and bool((torch.as_tensor(site["scale"]) == 1).all())
-
-
-def without_independent(density: dist.TorchDistribution) -> dist.TorchDistribution:
-    """The density of each single draw."""
-    while isinstance(density, dist.Independent):
-        density = density.base_dist
-    return density

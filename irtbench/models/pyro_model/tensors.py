@@ -63,11 +63,6 @@ class ItemTensors:
         """Log odds without guessing, z = a theta + d, shape (n_items, n_nodes)."""
         return self.linear @ basis.T
 
-    @property
-    def guesses(self) -> bool:
-        """Whether any item has a lower asymptote."""
-        return bool((self.guessing > 0).any())
-
     def turned(self) -> ItemTensors:
         """The same items for abilities of the opposite sign."""
         return ItemTensors(-self.slope, self.intercept, self.guessing)

@@ -1,10 +1,29 @@
 """What a fit of many scales works on: their items one after the other, with the prior of one Pyro model.
 
-Responses are in one tensor, those of smaller scales filled up with what is missing.
+Responses are in one tensor, those of smaller scales filled up with what is missing. The modes are found by the steps of
+`fisher_scoring`, taken by all at once and judged scale by scale: a scale that has converged leaves, and so does one in
+trouble (a slope that runs away, no step that helps, no convergence in time), which is to be fitted alone.
+
+Standard errors are from the observed information of `observed_information`, batched.
+
+A response adds x R(theta) + m B(theta) to the score of its item by (a, d), and logit c where any item is guessed, with
+x and m the numbers right and asked, R the difference of the derivatives of log P and log(1 - P), and B the latter. The
+missing information is
+
+    sum_i sum_q p_iq s_iqj s_iql' - sum_i E_i[s_j] E_i[s_l]',
+
+p_iq the posterior of respondent i at node q, s_iqj the score of item j there. The first sum is made of sums over
+respondents, at each node, of x_j x_l, x_j m_l and m_j m_l, item by item for all scales at once. Where all is observed m
+is 1, and sums with it are expected counts. Without guessing R is (theta, 1) for all items alike, so that sums with x
+are of products of x_j and what respondent i is expected to have.
+
+With one slope for all items only the sum of x_j x_l over all pairs of items is needed: there rows may be of many
+respondents, as they are in the others.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -16,14 +35,22 @@ from torch import Tensor
 from irtbench.data.responses import ResponseMatrix
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.marginal.e_step import Counts
-from irtbench.estimation.marginal.observed_information import inverse_information
-from irtbench.estimation.marginal.problem import START_GUESSING, Problem, items_of_correlations
+from irtbench.estimation.marginal.fisher_scoring import SHORTENED, Climb
+from irtbench.estimation.marginal.observed_information import (
+    complete_information,
+    first_derivatives,
+    inverse_information,
+    invert,
+)
+from irtbench.estimation.marginal.problem import START_GUESSING, Estimate, Problem, items_of_correlations
 from irtbench.estimation.settings import FitSettings
+from irtbench.estimation.status import Status, Stop
 from irtbench.models.pyro_model.collapsed import CollapsedScales
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.rows import MISSING, Scratch, as_rows, encode_responses
 from irtbench.models.pyro_model.sites import ItemPrior, is_flat, log_densities, trace_model
 from irtbench.models.pyro_model.tensors import COMMON_SLOPE, GUESSING, ItemTensors, NodeTensors, SharedParameters
+from irtbench.models.quadrature import normal_grid
 
 CHUNK_BYTES = {"cpu": 2**22, "cuda": 2**29}  # of scales x respondents x (nodes or items) computed at once
 GROUP_CELLS = {"cpu": 2**18, "cuda": 2**25}  # scales x items x nodes that take their steps together
@@ -303,11 +330,6 @@ class StackProblem(Problem):
         free[:, GUESSING] = self.guessing_free
         return free
 
-    @cached_property
-    def all_present(self) -> bool:
-        """Whether all scales have as many items."""
-        return bool((self.stack.items > 0).all())
-
     def of_items(self, of_scales: Tensor) -> Tensor:
         """A row for each scale as rows for its items."""
         return of_scales.repeat_interleave(self.stack.width, dim=0)
@@ -334,7 +356,7 @@ class StackProblem(Problem):
 
     def stack_row(self, items: ItemTensors) -> CollapsedScales:
         """The distribution of a respondent's row of each scale."""
-        present = self.stack.items if self.stack.complete and not self.all_present else None
+        present = self.stack.items if self.stack.complete else None
         guessing = self.by_scale(items.guessing).log() if self.guesses else None
         return CollapsedScales(
             self.by_scale(items.slope), self.by_scale(items.intercept), guessing, self.nodes, present
@@ -387,10 +409,6 @@ class StackProblem(Problem):
         counts = self.counts(items)
         return items, counts, counts.log_likelihoods + self.log_priors(items)
 
-    def repeated(self, items: ItemTensors) -> ItemTensors:
-        """The same items for every scale."""
-        return ItemTensors.from_matrix(items.matrix.repeat(self.n_scales, 1))
-
     def start(self) -> ItemTensors:
         """Starting values, see `Problem.starting_values`."""
         stack = self.stack
@@ -416,3 +434,222 @@ class StackProblem(Problem):
         correlation = torch.cat(covariances).to(torch.float64) / number / deviation * present
         c = torch.where(self.guessing_free, START_GUESSING, self.prior.fixed.guessing)
         return items_of_correlations(p.flatten(), correlation.flatten(), c)
+
+
+COARSE_TOLERANCE = 3e-3  # standard errors; on half the nodes in single precision the gradient is known that well
+MOST_COARSE, NEARLY_ALL = 30, 0.8  # steps there, and the share of the scales that are to be as near as that
+MOST_BINS = 16  # of nodes in the missing information: as many steps as with 32 for scales of tens of items
+ALONE = 2 * len(SHORTENED)  # steps that were taken back one after the other before a scale is fitted alone
+
+
+@dataclass
+class StackClimb(Climb):
+    """Where scales are on their way."""
+
+    problem: StackProblem
+    counts: StackCounts
+
+    def of_scales(self, which: Tensor) -> StackClimb:
+        """The way of some of the scales, by their positions among these."""
+        rows = self.problem.by_scale(torch.arange(len(self.items), device=which.device))[which].flatten()
+        some = StackClimb(
+            self.problem.of_scales(which), ItemTensors.from_matrix(self.items.matrix[rows]),
+            self.counts.mapped(lambda own: own[which]), self.log_posterior[which], self.which[which],
+            self.memory.of(which), self.change[which], self.refused[which],
+        )  # fmt: skip
+        some.derivatives, some.uphill = self.derivatives.of_items(rows), self.uphill[rows]
+        return some
+
+    def advance(self) -> Tensor:
+        """Take the next step of each scale, where it is no worse; where that was, shape (n_scales,)."""
+        return self.take(*self.problem.evaluated(self.next_items()))
+
+    def estimate(self, k: int, steps: int, tolerance: float) -> Estimate:
+        """That of a scale which has converged."""
+        counts, first = self.counts, k * self.problem.stack.width
+        own, likelihood = slice(first, first + int(self.problem.stack.items[k].sum())), float(counts.log_likelihoods[k])
+        r = None if counts.r is None else counts.r[own]
+        its_counts = Counts(likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
+        status = Status(Stop.CONVERGED, steps, float(self.size[k]), float(self.change[k]), tolerance=tolerance)
+        items = ItemTensors.from_matrix(self.items.matrix[own])
+        return Estimate(items, "mode", likelihood, likelihood, status, its_counts)
+
+    def move(self, taken: Tensor, items: ItemTensors, counts: Counts, log_posterior: Tensor) -> None:
+        """Those that take the step go on to these items."""
+        assert isinstance(counts, StackCounts)
+        if not bool(taken.all()):
+
+            def better(own: Tensor, other: Tensor) -> Tensor:
+                return torch.where(taken.view(-1, *[1] * (own.dim() - 1)), other, own)
+
+            matrix = better(*(self.problem.by_scale(each.matrix) for each in (self.items, items)))
+            items, counts = ItemTensors.from_matrix(matrix.flatten(0, 1)), self.counts.mapped(better, counts)
+            log_posterior = better(self.log_posterior, log_posterior)
+        super().move(taken, items, counts, log_posterior)
+
+
+def find_modes(
+    problem: StackProblem, start: ItemTensors, *, tolerance: float, max_steps: int
+) -> tuple[ItemTensors, list[Estimate | None]]:
+    """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all.
+
+    Returns the items of all scales one after the other, and the estimate of each; None where it is to be fitted alone.
+    """
+    start = problem.prior.items_of(problem.prior.values_of(start))
+    coarse_grid, device = normal_grid(len(problem.nodes.theta) // 2 + 1), problem.nodes.theta.device
+    coarse = replace(NodeTensors.from_quadrature(coarse_grid, dtype=torch.float32, device=device), most_bins=MOST_BINS)
+    problem = replace(problem, nodes=replace(problem.nodes, most_bins=MOST_BINS))
+    way = StackClimb.begin(replace(problem, nodes=coarse), *replace(problem, nodes=coarse).evaluated(start))
+    steps = torch.zeros_like(way.which)
+    for _ in range(min(MOST_COARSE, max_steps)):
+        if float((way.size < COARSE_TOLERANCE).double().mean()) >= NEARLY_ALL:
+            break
+        steps += way.advance()
+    way = StackClimb.begin(problem, *problem.evaluated(way.items), memory=way.memory)
+    return climb(way, steps, tolerance=tolerance, max_steps=max_steps)
+
+
+def climb(
+    way: StackClimb, steps: Tensor, *, tolerance: float, max_steps: int
+) -> tuple[ItemTensors, list[Estimate | None]]:
+    """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble."""
+    found: list[Estimate | None] = [None] * len(way.which)
+    matrix = torch.empty_like(way.problem.by_scale(way.items.matrix))
+    while len(way.which):
+        size, away = way.size, way.problem.by_scale(torch.stack(way.run_away).any(dim=0)).any(dim=1)
+        lost = ~(size < math.inf) | away | (way.refused >= ALONE) | (steps[way.which] >= max_steps)
+        there = (size < tolerance) & (way.change < 100 * tolerance) & ~lost
+        matrix[way.which] = way.problem.by_scale(way.items.matrix)
+        for k in torch.nonzero(there)[:, 0].tolist():
+            place = int(way.which[k])
+            found[place] = way.estimate(k, int(steps[place]), tolerance)
+        if bool((there | lost).any()):
+            way = way.of_scales(torch.nonzero(~(there | lost))[:, 0])
+        if len(way.which):
+            steps[way.which] += way.advance()
+    return ItemTensors.from_matrix(matrix.flatten(0, 1)), found
+
+
+def stack_inverses(problem: StackProblem, items: ItemTensors) -> list[tuple[Tensor, Tensor]]:
+    """What `inverse_information` has of each scale."""
+    information, present = stack_information(problem, items).flatten(3).flatten(1, 2), problem.stack.items > 0
+    estimated = problem.by_scale(problem.free[:, : information.shape[1] // present.shape[1]]).flatten(1)
+    if problem.prior.shared is not None:  # by the intercepts and the slope of all items
+        by_few = torch.eye(estimated.shape[1]).to(information)[:, 1::2].expand(len(present), -1, -1)
+        of_slope = torch.stack([problem.stack.items, torch.zeros_like(problem.stack.items)], dim=2).flatten(1)
+        by_few = torch.cat([by_few, of_slope[:, :, None]], dim=2)
+        information, estimated = by_few.mT @ information @ by_few, torch.nn.functional.pad(present, (0, 1), value=True)
+    identity = torch.eye(estimated.shape[1]).to(information)
+    inverse, loose = invert(torch.where(estimated[:, :, None] & estimated[:, None, :], information, identity))
+    each = zip(inverse, loose, estimated, strict=True)
+    return [(whole[own][:, own], undetermined[own]) for whole, undetermined, own in each]
+
+
+def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:
+    """By (a, d), or (a, d, logit c), of all items of each scale, prior included, shape (n_scales, width, k, width, k).
+
+    What is not estimated has no meaning.
+    """
+    basis, of_steps = problem.nodes.basis, slice(3 if problem.guesses else 2)
+    if problem.guesses:
+        first_p, base = first_derivatives(problem, items)
+        right = problem.by_scale((first_p - base).mT.contiguous())
+    else:
+        base = -torch.sigmoid(items.logits(basis))[:, :, None] * basis
+        right = basis.T.expand(problem.n_scales, 1, -1, -1)
+    complete = complete_information(problem, items)[:, of_steps, of_steps]
+    information = -missing_information(problem, items, right, problem.by_scale(base.mT.contiguous()))
+    each = torch.arange(problem.stack.width, device=information.device)
+    information[:, each, :, each] += problem.by_scale(complete).transpose(0, 1)
+    return information
+
+
+def missing_information(problem: StackProblem, items: ItemTensors, right: Tensor, base: Tensor) -> Tensor:
+    """Sum over respondents of the posterior covariance of their score, shape (n_scales, width, k, width, k).
+
+    `right` and `base` are R and B of each item at the nodes, shape (n_scales, width, k, n_nodes), or (n_scales, 1, ...)
+    where R is the same of all items.
+    """
+    row, found = problem.stack_row(items), []
+    for chunk in problem.stack.chunks(len(problem.nodes.theta), torch.float64):
+        own = right[chunk.scales], base[chunk.scales]
+        posterior = torch.softmax(row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed), dim=1)
+        of_right, of_base = ((part.flatten(1, 2) @ posterior).unflatten(1, part.shape[1:3]) for part in own)
+        asked = of_base if chunk.observed is None else chunk.observed[:, :, None] * of_base
+        score = (chunk.correct[:, :, None] * of_right + asked).flatten(1, 2)
+        posterior *= chunk.respondents[:, None]
+        mixed = mixed_sums(chunk, posterior, *own)
+        total = mixed + mixed.permute(0, 3, 4, 1, 2)
+        for part in (sums_of_right(chunk.correct, posterior, own[0]), sums_of_base(chunk, posterior, own[1])):
+            total += part
+        found.append(total - ((score * chunk.respondents[:, None]) @ score.mT).view_as(total))
+    return torch.cat(found)
+
+
+def mixed_sums(chunk: Chunk, posterior: Tensor, right: Tensor, base: Tensor) -> Tensor:
+    """Sum over respondents and nodes of what a right response to one item and any to another add to both scores.
+
+    Parameters
+    ----------
+    posterior
+        Shape (n_scales, n_nodes, n_respondents).
+    right, base
+        As of `missing_information`.
+    """
+    if chunk.observed is None:
+        r = chunk.correct @ posterior.mT
+        sums = (right * r[:, :, None]).flatten(1, 2) @ base.flatten(1, 2).mT
+        return sums.unflatten(2, base.shape[1:3]).unflatten(1, base.shape[1:3])
+    if right.shape[1] == 1:
+        of_pairs = (right[:, 0, :, None, None] * base[:, None]).flatten(1, 3) @ posterior
+        expected = of_pairs.unflatten(1, (-1, *base.shape[1:3])) * chunk.observed[:, None, :, None]
+        sums = chunk.correct[:, None] @ expected.flatten(2, 3).mT
+        return sums.unflatten(3, base.shape[1:3]).transpose(1, 2)
+    rows = zip(chunk.correct.unbind(1), right.unbind(1), strict=True)
+    return torch.stack([products(x, chunk.observed, posterior, of_item, base) for x, of_item in rows], dim=1)
+
+
+def sums_of_right(correct: Tensor, posterior: Tensor, right: Tensor) -> Tensor:
+    """The same of right responses to two items."""
+    if right.shape[1] > 1:
+        return sums_of_both(correct, posterior, right)
+    moments = (right[:, 0, :, None] * right[:, 0, None]).flatten(1, 2) @ posterior
+    sums = (correct[:, None] * moments[:, :, None]) @ correct[:, None].mT
+    return sums.unflatten(1, (right.shape[2], -1)).permute(0, 3, 1, 4, 2)
+
+
+def sums_of_base(chunk: Chunk, posterior: Tensor, base: Tensor) -> Tensor:
+    """The same of any responses to two items."""
+    if chunk.observed is not None:
+        return sums_of_both(chunk.observed, posterior, base)
+    flat = base.flatten(1, 2)
+    sums = (flat * posterior.sum(dim=2)[:, None]) @ flat.mT
+    return sums.unflatten(2, base.shape[1:3]).unflatten(1, base.shape[1:3])
+
+
+def sums_of_both(responses: Tensor, posterior: Tensor, at_nodes: Tensor) -> Tensor:
+    """The same of responses of one kind to two items.
+
+    Parameters
+    ----------
+    responses
+        Numbers, shape (n_scales, width, n_respondents).
+    posterior
+        Shape (n_scales, n_nodes, n_respondents).
+    at_nodes
+        What each adds to the score of its item, shape (n_scales, width, k, n_nodes).
+    """
+    n_scales, width, k, _ = at_nodes.shape
+    total = posterior.new_empty(n_scales, width, k, width, k)
+    for j in range(width):
+        before = slice(0, j + 1)
+        block = products(responses[:, j], responses[:, before], posterior, at_nodes[:, j], at_nodes[:, before])
+        total[:, j, :, before] = block
+        total[:, before, :, j] = block.permute(0, 2, 3, 1)
+    return total
+
+
+def products(first: Tensor, others: Tensor, posterior: Tensor, of_first: Tensor, of_others: Tensor) -> Tensor:
+    """The same of one item with others, shape (n_scales, k, n_others, k)."""
+    both = (others * first[:, None]) @ posterior.mT
+    return ((of_first[:, None] * both[:, :, None]) @ of_others.mT).transpose(1, 2)
