@@ -263,7 +263,7 @@ class Command(TyperCommand):
             f"{word}={AMONG_RESULTS}"
             if word in alone and (following.startswith("-") or Path(following).is_file())
             else word
-            for word, following in zip(args, [*args[1:], "-"], strict=True)
+            for word, following in zip(args, [*args[1:], "-"], strict=False)
         ]
         return super().parse_args(ctx, words)
 

@@ -66,7 +66,7 @@ def scale(name: str = "x", removals: tuple[Removal, ...] = (), **parts: Any) -> 
     made: dict[str, Any] = {
         "name": name, "pruning": pruning, "scale": SimpleNamespace(items=items), "analysis": None, "doubts": (),
         "responses": SimpleNamespace(n_items=9, n_respondents=50), "converged": True,
-        "fitted": None, "fits": {}, "n_respondents": 50,
+        "fitted": None, "fits": {}, "n_respondents": 50, "not_normal": "",
     }  # fmt: skip
     return cast(irtbench.ScaleStudy, SimpleNamespace(**(made | parts)))
 

@@ -252,13 +252,15 @@ def integrated(now: Mode, *, enough: float, max_steps: int) -> Mode:
         if solve is None:
             return now
         around = drawn_around(now.information, draws, design, places)
-        for k in range(HALVED + 1):
+        for _ in range(HALVED + 1):
             nodes = now.found.mean, now.found.deviation
             gradients = [problem.evaluate(now.x + away, *nodes).gradient for away in around]
             gradient = design.T @ (np.mean(gradients, axis=0) - now.precision * now.x)
-            if k == HALVED or np.isfinite(gradient).all():
+            if np.isfinite(gradient).all():
                 break
             now = replace(now, x=(now.x + before) / 2)  # where intercepts of graded items do not fall
+        else:
+            return now
         direction = solve(gradient)
         gain = float(gradient @ direction) / 2
         settled = gain < enough and change < SETTLED
