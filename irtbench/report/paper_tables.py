@@ -201,7 +201,8 @@ def item_status_table(scales: Sequence[ScaleStudy], items: ItemTable) -> pd.Data
         guessing = table.get("guessing", pd.Series(np.nan, table.index))
         table["guessing"] = guessing.where(table["model"] == "3pl")
         if scale.of_all is None:
-            table["n_responses"] = scale.responses.observed.sum(axis=0)
+            of_fits, pairs = table["n_responses"], scale.responses.observed.sum(axis=0)
+            table["n_responses"] = of_fits.fillna(pd.Series(pairs, table.index)).astype(int)  # trials, of items fitted
             table["proportion_correct"] = scale.responses.proportion_correct()
         else:
             figures = scale.of_all.table()

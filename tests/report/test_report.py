@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 from html import escape
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -426,6 +427,18 @@ def test_kappas_of_labels_and_of_answers(study):
     assert table.loc["yes", "category_kappa"] == study.agreement.category_kappa[2]
     unlabelled = replace(study, agreement_by_label={"all": study.agreement})
     assert table_of(paper_tables.kappa_table, unlabelled)["label"].tolist()[:2] == ["all", "answer: no"]
+
+
+def test_responses_of_an_item_are_its_trials_in_the_table_and_in_items_csv(tmp_path: Path) -> None:
+    items = irtbench.ItemParameters.from_difficulty([1.5] * 5, np.linspace(-1, 1, 5))
+    rng = np.random.default_rng(1)
+    answers = irtbench.simulate_responses(rng.normal(size=60), items, rng=rng, trials=3).to_long()
+    answers.to_csv(tmp_path / "answers.csv", index=False)
+    told = '[data]\nanswers = "answers.csv"\ncontent = "responses"\n[scales]\nby = "none"\n[pruning]\npreset = "none"\n'
+    (tmp_path / "study.toml").write_text(told, encoding="utf-8")
+    study = irtbench.run_study(irtbench.read_study(tmp_path / "study.toml"))
+    assert set(paper_tables.item_status_table(study.scales, study.items)["n_responses"]) == {180}
+    assert set(irtbench.report.items_table(study.scales)["n_responses"]) == {180}
 
 
 def test_item_status_takes_parameters_from_the_last_fit_an_item_was_in(study):
