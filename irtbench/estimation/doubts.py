@@ -118,12 +118,13 @@ def shape_of_ability(problem: Problem, found: Estimate) -> AbilityShape | None:
     """What the expected counts say of the shape of ability, where a normal one was assumed; None without counts."""
     if found.counts is None or not found.status.converged or found.n_density_parameters:
         return None
-    theta, respondents = problem.nodes.theta[:, 0], found.counts.respondents
+    of_all = found.counts.n.sum(dim=1) @ information(problem, found.items)
+    numbers = (problem.nodes.theta[:, 0], problem.nodes.log_weights, found.counts.respondents, of_all)
+    theta, log_weights, respondents, of_test = (each.cpu().numpy() for each in numbers)
     n = float(respondents.sum())
-    of_test = found.counts.n.sum(dim=1) / n @ information(problem, found.items)
-    rho = float(problem.nodes.log_weights.exp() @ (of_test / (1 + of_test)))
-    means = torch.stack([theta**3 - 3 * theta, theta**4 - 6 * theta**2 + 3]) @ respondents / n
-    s, k = (means / means.new_tensor([rho**3, rho**4])).tolist()
+    rho = float(np.exp(log_weights) @ (of_test / (n + of_test)))
+    s = float(respondents @ (theta**3 - 3 * theta)) / n / rho**3
+    k = float(respondents @ (theta**4 - 6 * theta**2 + 3)) / n / rho**4
     return AbilityShape(s, k, s * (n * rho**3 / 6) ** 0.5, k * (n * rho**4 / 24) ** 0.5)
 
 
