@@ -162,7 +162,7 @@ class CategoryProblem(Problem):
         return self._latest[0][1]
 
     def scored(self, batch: Batch, mean: Tensor, deviation: Tensor) -> Tensor:
-        """The mean score over observed items: standardised ones of the 4PL lead to lower maxima."""
+        """The mean score over observed items: standardised ones lead to lower maxima with an upper asymptote."""
         return (batch.correct @ self.column_scores) / batch.observed_sums(torch.ones_like(mean))
 
     def starting_values(self) -> ItemTensors:
