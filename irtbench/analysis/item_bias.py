@@ -36,16 +36,17 @@ from irtbench.analysis.linked_groups import (
 from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
+from irtbench.data.input_error import demand_choice, demand_share, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
 from irtbench.estimation.driver import fenced
-from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, models_of
+from irtbench.estimation.fit_categories import RASCH_KINDS, Models, check_categories, models_of, settings_of
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import threads_for
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
+from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_models.partial_credit import Nominal
 
@@ -201,8 +202,9 @@ def item_bias(
     Raises
     ------
     InputError
-        If guessing goes with the logistic method, ``focal`` has another shape, a group has fewer than 10 respondents
-        or no response to an item, there are fewer than three items, or all responses to an item are the same.
+        If guessing goes with the logistic method, or has no prior where items are in categories, ``focal`` has another
+        shape, a group has fewer than 10 respondents or no response to an item, there are fewer than three items, or all
+        responses to an item are the same.
 
     Examples
     --------
@@ -223,13 +225,22 @@ def item_bias(
     """
     settings = fit_settings(settings, keywords)
     demand_choice("item bias: method", method, Method)
-    if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
-        raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
-    if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
-        raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
     focal, scores = np.asarray(focal, dtype=np.bool_), cast(Any, responses)
     given = as_responses(responses) if models is None else CodedScores.of(scores, levels=levels)
-    compared, merged = _compared(given, focal, models, settings, alpha)
+    refuse_any([
+        (models in RASCH_KINDS, f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm"),
+    ])  # fmt: skip
+    each = (Logistic(),) * given.n_items if models is None else models_of(models, given.item_ids)
+    settings = settings if models is None else settings_of(each, settings, {})
+    refuse_any((
+        (method == "logistic" and (settings.estimates_guessing or settings.guessing > 0),
+         "item bias: logistic regression knows no guessing; expected method likelihood_ratio with it"),
+        (settings.prior_items or settings.kind not in ("2pl", "3pl") or settings.priors.hierarchy,
+         "item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items"),
+        (any(isinstance(model, Nominal) for model in each),
+         "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"),
+    ))  # fmt: skip
+    compared, merged = _compared(given, focal, each, settings, alpha)
     n_items, observed = given.n_items, coded(given) != MISSING
     one = _by_likelihood_ratio if method == "likelihood_ratio" else _by_regression
     df = compared.entries.sum(axis=1) if method == "likelihood_ratio" else np.full(n_items, 2)
@@ -300,20 +311,13 @@ def comparable_in_categories(
 def _compared(
     given: ResponseMatrix | CodedScores,
     focal: NDArray[np.bool_],
-    models: Models | None,
+    each: Sequence[ItemModel],
     settings: FitSettings,
     alpha: float,
 ) -> tuple[ComparedItems, tuple[str, ...]]:
     """Responses to be compared, and the items of which categories were made one; refuses what tests cannot use."""
     ids, observed = given.item_ids, coded(given) != MISSING
-    refuse_any([
-        (models in RASCH_KINDS,
-         f"item bias: {models}: has no slopes of items, which may differ; expected grm or gpcm"),
-    ])  # fmt: skip
-    each = (Logistic(),) * len(ids) if models is None else models_of(models, ids)
     refuse_any((
-        (any(isinstance(model, Nominal) for model in each),
-         "item bias: categories of a nominal item have no order, and none is harder; expected grm, gpcm"),
         (focal.shape != (len(observed),), f"item bias: focal has shape {focal.shape} for {len(observed)} respondents"),
     ))  # fmt: skip
     demand_share("item bias: alpha", alpha)
@@ -329,7 +333,7 @@ def _compared(
             (lacking, f"item bias: nobody in the {name} group answered item {name_first(lacking)}"),
         )),
     ))  # fmt: skip
-    p = given.proportion_correct() if models is None else np.full(len(ids), 0.5)
+    p = np.full(len(ids), 0.5) if isinstance(given, CodedScores) else given.proportion_correct()
     constant = [*compress(ids, (p == 0) | (p == 1))]
     together = in_every_group(given, (~focal, focal)) if isinstance(given, CodedScores) else given
     alike = [*compress(ids, [len(own) < 2 for own in together.categories])]

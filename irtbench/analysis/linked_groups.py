@@ -91,10 +91,8 @@ class ComparedItems:
 
     def estimated(self, members: NDArray[np.bool_]) -> ItemParameters | None:
         """The items from some respondents alone, with the weak prior; None if they cannot be estimated."""
-        some, settings = self.responses.select_respondents(members), self.settings
-        alone = FitSettings(device=settings.device) if some.in_categories else settings
-        tolerance = max(settings.tolerance, TOLERANCE_ALONE)
-        alone = replace(alone, prior="weak", standard_errors=True, tolerance=tolerance)
+        some, tolerance = self.responses.select_respondents(members), max(self.settings.tolerance, TOLERANCE_ALONE)
+        alone = replace(self.settings, prior="weak", standard_errors=True, tolerance=tolerance)
         if not isinstance(some, CodedScores):
             fitted = fit_model(some, alone)
             return fitted.items if fitted.converged and fitted.items.covariance is not None else None

@@ -304,6 +304,10 @@ def test_a_category_of_one_group_alone_counts_as_the_next_and_refusals_are_one_l
     scores = scores.drop(columns="g02")
     is_refused("nominal item have no order", item_bias, scores, focal, models="nominal")
     is_refused("expected grm or gpcm", item_bias, scores, focal, models="pcm")
-    found = item_bias(scores, focal, models="grm", purify=False)
+    is_refused("guessing goes with right and wrong", item_bias, scores, focal, models="grm", guessing=0.2)
+    scores["g03"] = scores["g03"].clip(upper=1)
+    guessed = {"g00": "grm", "g01": "grm", "g03": "3pl"}
+    is_refused("guessing without a prior", item_bias, scores, focal, models=guessed)
+    found = item_bias(scores, focal, models=guessed, prior="weak", purify=False)
     assert found.merged == ("g01",)
-    assert found.df.tolist() == [4, 3, 4]
+    assert found.df.tolist() == [4, 3, 2]
