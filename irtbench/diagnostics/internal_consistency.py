@@ -252,11 +252,10 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
     with c_ij the covariance of items i and j over the respondents who answered both. KR-20 is the same number: the
     variances of item and sum score have the same denominator there. The interval is Feldt's (1965),
     1 - (1 - alpha) F(q; n - 1, (n - 1)(k - 1)) at q = (1 + level) / 2 and (1 - level) / 2, for normal scores. Where the
-    variance v of log(1 - alpha) by the respondents' influence on it, whatever the distribution (Maydeu-Olivares et al.,
-    2007), is above the 2 k / ((n - 1)(k - 1)) of that, as of items that nearly all get right, n is the number of
-    respondents for whom the two are equal. Omega total is
-    (sum l)^2 / ((sum l)^2 + sum (1 - l^2)) for loadings l of one factor, least squares on the tetrachoric correlations
-    (McDonald, 1999).
+    jackknife variance of log(1 - alpha), whatever the distribution (compare Maydeu-Olivares et al., 2007), is above
+    the 2 k / ((n - 1)(k - 1)) of that, as of items that nearly all get right, n is the number of respondents for whom
+    the two are equal. Omega total is (sum l)^2 / ((sum l)^2 + sum (1 - l^2)) for loadings l of one factor, least
+    squares on the tetrachoric correlations (McDonald, 1999).
 
     Parameters
     ----------
@@ -278,7 +277,7 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
     0.75
     >>> found.table()[["alpha", "alpha_lower", "alpha_upper", "standard_error"]].round(3)
        alpha  alpha_lower  alpha_upper  standard_error
-    0   0.75        -0.65        0.983           0.645
+    0   0.75       -0.967        0.988           0.645
     """
     responses = as_responses(responses)
     demand_share("internal consistency: level", level)
@@ -294,7 +293,7 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
         )
     alpha = k / (k - 1) * (1 - own.sum() / total)
     n = float(responses.n_respondents) if responses.is_complete else _typical_respondents(responses)
-    variance = _variance_by_influence(responses, own.sum() / total, total) * (k / (k - 1) / max(1 - alpha, TINY)) ** 2
+    variance = _variance_by_jackknife(responses, float(own.sum()), total)
     lower, upper = feldt_interval(alpha, min(n, max(2.0, 1 + 2 * k / (k - 1) / max(variance, TINY))), k, level)
     return InternalConsistency(
         float(alpha), lower, upper, omega, float(np.sqrt(total * max(0.0, 1 - alpha))), n, responses.is_complete, reason
@@ -309,21 +308,25 @@ def feldt_interval(alpha: float, n: float, k: int, level: float) -> tuple[float,
     return float(lower), float(upper)
 
 
-def _variance_by_influence(responses: ResponseMatrix, ratio: float, total: float) -> float:
-    """Sampling variance of the ratio of the items' variances together to that of the sum score, the total."""
+def _variance_by_jackknife(responses: ResponseMatrix, own: float, total: float) -> float:
+    """Sampling variance of log(1 - alpha), each respondent left out in turn; infinite where one of them carries all."""
     values = responses.shares[:, in_sum(responses)]
-    seen = ~np.isnan(values)
+    seen, k, n_rows = ~np.isnan(values), values.shape[1], len(values)
     centred = np.where(seen, values - np.nanmean(values, axis=0), 0.0)
     if responses.is_complete:  # without the covariances of all pairs
-        own, product = (centred**2).sum(axis=1) / len(values), centred.sum(axis=1) ** 2 / len(values)
-        own, product = own - own.mean(), product - product.mean()
+        lost = np.stack([(centred**2).sum(axis=1), centred.sum(axis=1) ** 2]) * n_rows / (n_rows - 1)
+        lost = (lost - [[own], [total]]) / max(n_rows - 2, TINY)
     else:
         covariance, n = pairwise_covariance(values)
-        share = np.divide(1, n, out=np.zeros(n.shape), where=n > 1)
-        expected = np.nan_to_num(covariance) * share
-        own = centred**2 @ share.diagonal() - seen @ expected.diagonal()
-        product = (centred @ share * centred).sum(axis=1) - (seen @ expected * seen).sum(axis=1)
-    return float((((own - ratio * product) / total) ** 2).sum())
+        left = np.where(n > 2, n - 2, np.inf)
+        share, mean = n / np.maximum(n - 1, 1) / left, np.nan_to_num(covariance) / left
+        parts = centred**2 @ share.diagonal(), (centred @ share * centred).sum(axis=1)
+        lost = np.stack(parts) - [seen @ mean.diagonal(), (seen @ mean * seen).sum(axis=1)]
+    without, varying = np.array([[own], [total]]) - lost
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithms = np.log(np.where(varying > TINY * total, k * without / varying - 1, np.nan))
+    variance = float((n_rows - 1) * logarithms.var())
+    return variance if np.isfinite(variance) else np.inf
 
 
 def omega_total(correlations: ArrayLike) -> float:

@@ -69,6 +69,15 @@ def test_alphas_interval_covers_of_easy_items_too(place: float, missing: float) 
     assert (np.mean(feldts) > 0.9) == (place == 0)
 
 
+def test_the_interval_of_alpha_is_as_wide_as_the_jackknife_says() -> None:
+    few = simulated(25, 6, seed=1)[0].values
+    without = [np.log(1 - internal_consistency(np.delete(few, i, axis=0)).alpha) for i in range(25)]
+    n = 1 + 2 * 6 / 5 / (24 * np.var(without))  # of normal scores, log(1 - alpha) has variance 2 k / ((n - 1)(k - 1))
+    found = internal_consistency(few)
+    assert n < 25
+    assert (found.alpha_lower, found.alpha_upper) == pytest.approx(feldt_interval(found.alpha, n, 6, 0.95))
+
+
 def test_tied_respondents_share_the_places_in_a_group() -> None:
     found = classical_statistics(np.array([[1.0, 0, 0]] * 4 + [[0, 0, 0]] * 5 + [[0, 1, 0]]))
     # Groups of 3 among ten. Five have sum score 1, four by item 1 and one by item 2; the others have none right.
