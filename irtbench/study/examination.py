@@ -447,8 +447,8 @@ def _graded(
             Finding(
                 "note",
                 "no_key",
-                "answers without a key: --items ITEMS, a table of item_id and key, grades them; "
-                "grades need none, but --model grm, and of labels --levels LOWEST,...,HIGHEST",
+                "answers without a key: --items ITEMS, a table of item_id and key, grades them; grades need none, "
+                "but --model grm (init: --content responses), and of labels --levels LOWEST,...,HIGHEST",
                 1,
             )
         )

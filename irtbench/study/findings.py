@@ -349,8 +349,8 @@ OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
 )  # fmt: skip
 
 
-#: The same of grades, which are neither right nor wrong.
-OF_GRADES = (few_respondents, blocks, near_names, idle_respondents)
+#: The same of grades, of which the upper half of those given counts as right.
+OF_GRADES = (few_respondents, blocks, near_names, answered_by_ability, idle_respondents)
 
 
 def _alike(names: Sequence[str], vectors: NDArray[np.int8]) -> list[str]:

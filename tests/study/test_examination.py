@@ -128,9 +128,14 @@ def test_trouble_is_found_and_named(code: str) -> None:
     assert not finding.text.startswith(("1 items", "1 respondents"))
 
 
+@pytest.mark.parametrize("top", [1, 2])
 @pytest.mark.parametrize(("how", "words"), [(1.0, "abler"), (-1.0, "less able"), (0.0, "")])
-def test_who_answers_more_is_said_where_it_goes_with_ability(how: float, words: str) -> None:
-    finding = examine(table(skipped_by_the_less_able(clean(), how=how))).finding("answered_by_ability")
+def test_who_answers_more_is_said_where_it_goes_with_ability(how: float, words: str, top: int) -> None:
+    frame = skipped_by_the_less_able(clean(), how=how)
+    frame["response"] *= 1 + (top - 1) * (np.arange(len(frame)) % 2)  # grades: every other right response is a 2
+    found = examine(table(frame))
+    assert (found.finding("grades") is not None) == (top > 1)
+    finding = found.finding("answered_by_ability")
     assert (finding.text.split(" respondents")[0] if finding else "") == words
 
 
