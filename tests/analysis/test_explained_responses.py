@@ -164,7 +164,7 @@ def one_each(table: pd.DataFrame) -> pd.DataFrame:
 def test_nothing_is_explained_of_nothing(
     change: Callable[[pd.DataFrame], pd.DataFrame], words: str, monkeypatch
 ) -> None:
-    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 12)
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 8)
     data, features, _ = study(40, 30, seed=3)
     table = change(pd.DataFrame(data.values, columns=data.item_ids))
     for explain in (explain_responses, explain_grades):
@@ -225,7 +225,8 @@ def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None
 
 
 @pytest.mark.parametrize(
-    ("model", "of_two", "shape", "missing"), [("pcm", "rasch", (80, 10), 0.0), ("grm", "2pl", (60, 20), 0.85)]
+    ("model", "of_two", "shape", "missing"),
+    [pytest.param("pcm", "rasch", (50, 8), 0.0, marks=pytest.mark.slow), ("grm", "2pl", (60, 20), 0.85)],
 )
 def test_grades_of_two_categories_are_explained_as_right_and_wrong(
     model: Any, of_two: Any, shape: tuple[int, int], missing: float

@@ -376,7 +376,7 @@ def test_raters_who_share_nothing_have_no_severity_and_one_category_is_no_error(
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_grades_of_which_two_raters_give_one_each_end_without_a_mode_or_with_one() -> None:
-    table = simulate(np.random.default_rng(27), 80, 4, 10, 2)[0]
+    table = simulate(np.random.default_rng(28), 40, 4, 6, 2)[0]
     table["score"] = table["score"].mask(table["rater_id"] == "r1", 0).mask(table["rater_id"] == "r2", 3)
     found = irtbench.fit_raters(table, model="grm", raters="learnt", rater_steps=True)
     assert np.isfinite(found.log_likelihood)
