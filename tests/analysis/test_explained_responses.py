@@ -121,8 +121,8 @@ def test_wrong_input_is_named() -> None:
 def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
     """Fourteen respondents, most items hard for all of them: the zero of the scale is theirs."""
     rng = np.random.default_rng(2)
-    feature = rng.normal(size=200)
-    items = ItemParameters.from_difficulty(np.ones(200), 2.0 + 0.8 * feature + rng.normal(0, 1.5, 200))
+    feature = rng.normal(size=100)
+    items = ItemParameters.from_difficulty(np.ones(100), 2.0 + 0.8 * feature + rng.normal(0, 1.5, 100))
     responses = simulate_responses(rng.normal(size=14), items, rng=rng)
     found = fit_explanatory_items(responses, feature[:, None], kind="rasch")
     assert found.learning.settled

@@ -106,13 +106,6 @@ def test_intervals_cover(n_systems: int, n_tasks: int, residual: float, strength
     assert np.abs(np.median(errors)) < 0.25
 
 
-def test_a_common_slope_is_positive() -> None:
-    """The likelihood is the same with its sign turned, and there lies the mode that is found of these."""
-    data, lengths, theta = suite(0, 12, 80, 2.0)
-    fit = fit_explanatory_items(data, np.log(lengths.to_numpy())[:, None] - MIDDLE, kind="rasch")
-    assert 0.4 * theta.std() < fit.population.deviation < 2 * theta.std()
-
-
 def test_where_all_or_none_is_solved_one_end_is_open() -> None:
     """Beside a task that nobody tried, and a system without any response."""
     data, lengths, _ = suite(5, 10, 40, 0.7)

@@ -9,8 +9,9 @@ import torch
 from scipy import stats
 
 from builders.problem import make_problem
+from builders.refusals import is_refused
 from builders.simulated import drawn
-from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.few_respondents import messages
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.few_respondents.item_grid import ItemGrid, curves
@@ -57,8 +58,7 @@ def test_the_scores_of_a_fit_to_few_are_its_own_abilities_with_their_error_and_w
     np.testing.assert_allclose(fitted.abilities.covariance.sum(axis=0), 0, atol=1e-9)
     assert scores["person_fit"].isna().all()
     assert (scores["method"] == "joint").all()
-    with pytest.raises(InputError, match="carry their error already"):
-        with_item_error(abilities, responses, fitted.items, item_error="delta")
+    is_refused("carry their error already", with_item_error, abilities, responses, fitted.items, item_error="delta")
 
 
 PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
@@ -86,7 +86,6 @@ def of_known_people(theta: np.ndarray, right: np.ndarray) -> Surroundings:
 
 
 def start_grid(around: Surroundings, *, guessed: bool = False) -> ItemGrid:
-    """Nodes as wide as the prior."""
     n_items = around.numbers.shape[2]
     centre = torch.tensor([0.1, 0.2, -1.1], dtype=torch.float64).expand(n_items, 3)
     covariance = torch.diag(torch.tensor([0.09, 1.44, 0.3], dtype=torch.float64)).expand(n_items, 3, 3)

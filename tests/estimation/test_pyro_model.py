@@ -145,7 +145,6 @@ def test_fisher_scoring_refuses_a_guide_that_is_no_point() -> None:
 
 
 def gradients(loss: Any, model: Callable[..., Any], guide: Any, rows: Tensor, nodes: NodeTensors) -> Any:
-    """The loss, and the gradient of every parameter of the guide."""
     for parameter in guide.parameters():
         parameter.grad = None
     torch.manual_seed(4)  # of the guide's draws and the minibatch
@@ -267,7 +266,6 @@ def test_parameters_random_numbers_and_settings_are_as_before(
 
 
 def same(one: FittedModel, other: FittedModel) -> bool:
-    """To the bit."""
     pairs = ((getattr(x.items, name) for x in (one, other)) for name in ("discrimination", "intercept", "guessing"))
     return all(np.array_equal(a, b) for a, b in pairs) and one.log_likelihood == other.log_likelihood
 

@@ -22,7 +22,6 @@ def answers() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def graded(answers: pd.DataFrame) -> pd.DataFrame:
-    """Respondents x items, right or wrong."""
     gold = pd.read_csv(SHIPPED / "items.csv").set_index("item_id")["gold"]
     right = answers["answer"] == answers["item_id"].map(gold)
     return answers.assign(right=right.astype(float)).pivot(index="respondent_id", columns="item_id", values="right")
