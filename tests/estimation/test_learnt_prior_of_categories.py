@@ -38,7 +38,7 @@ def graded(
 
 
 def test_two_categories_are_right_and_wrong() -> None:
-    responses = graded(40, 12, "grm", seed=1, n_categories=2)[3]
+    responses = graded(30, 10, "grm", seed=1, n_categories=2)[3]
     responses[np.random.default_rng(2).random(responses.shape) < 0.2] = np.nan
     one = fit_model(responses, prior="hierarchical")
     for model in ("grm", "gpcm"):

@@ -262,6 +262,7 @@ def test_every_small_fit_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPat
         return maximise(*arguments, **words)
 
     monkeypatch.setattr(fisher_scoring, "maximise", noting)
+    monkeypatch.setattr("irtbench.analysis.item_bias.MOST_TO_REFIT", 0)
     responses, _, _ = simulated(60, 4, seed=1)
     groups = ["a", "b"] * 30
     for small in (
