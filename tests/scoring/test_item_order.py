@@ -14,7 +14,7 @@ from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.ability_comparison import leave_items_out
 
-GOAL = 0.4
+GOAL = 0.6
 
 
 def test_each_item_is_the_one_that_comes_nearest_to_the_goal() -> None:
