@@ -62,7 +62,7 @@ def test_a_planted_shift_is_found_with_its_size(method: str) -> None:
 
 @slowly_by_likelihood
 def test_crossing_curves_are_found_though_delta_is_small(method: str) -> None:
-    responses, focal = two_groups(seed=3, n=(2000, 2000), mean=0.0, slope_ratio={5: 0.35})
+    responses, focal = two_groups(seed=3, n=(1200, 1200), mean=0.0, slope_ratio={5: 0.35})
     found = item_bias(responses, focal, method=method)
     assert found.p_crossing[5] < 1e-4
     np.testing.assert_allclose(found.p_crossing, chi2.sf(found.x2 - found.x2_uniform, 1), atol=1e-9)

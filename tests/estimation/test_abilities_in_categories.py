@@ -142,8 +142,7 @@ def test_the_likelihood_and_its_hessian_are_those_by_hand(testlets: bool, model:
 
 def test_the_table_has_steps_slopes_and_their_errors() -> None:
     grades = of_testlets(150, seed=4)[0]
-    kinds = {f"item{j + 1}": "gpcm" if j % 2 else "grm" for j in range(7)}
-    fitted = fit_bifactor(grades, TESTLETS, models=kinds, max_steps=15)
+    fitted = fit_bifactor(grades, TESTLETS, models={f"item{j + 1}": "gpcm" if j % 2 else "grm" for j in range(7)})
     table = fitted.table()
     assert list(table["model"][:2]) == ["grm", "gpcm"]
     wanted = ["n_categories", "step_1", "step_3", "se_step_1", "n_responses", "testlet", "slope_specific"]
