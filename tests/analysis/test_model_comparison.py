@@ -103,7 +103,7 @@ def test_guessing_is_found_in_the_items_that_have_it() -> None:
     rng = np.random.default_rng(0)
     guessing = np.where(np.arange(12) < 4, 0.35, 0.0)
     items = ItemParameters.from_difficulty(np.full(12, 1.8), np.linspace(0.2, 1.0, 12), guessing)
-    responses = simulate_responses(rng.normal(size=2000), items, rng=rng)
+    responses = simulate_responses(rng.normal(size=1500), items, rng=rng)
     found = guessing_test(responses)
     significant = found.p_adjusted < 0.05
     assert significant[:4].all()
