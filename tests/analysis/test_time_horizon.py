@@ -29,10 +29,6 @@ def suite(
     return simulate_responses(theta, tasks, rng=rng), pd.Series(np.exp(x), list(tasks.item_ids)), theta
 
 
-def log_truth(theta: np.ndarray, share: float, residual: float) -> np.ndarray:
-    return (theta - point_of(share, residual, (0.0, 0.0))) / PER_LOG + MIDDLE
-
-
 @pytest.mark.parametrize(("share", "residual"), [(0.8, 0.0), (0.8, 1.3), (0.8, 3.0), (0.3, 2.0)])
 def test_the_point_is_where_the_mean_over_the_residual_is_the_share(share: float, residual: float) -> None:
     point = point_of(share, residual, (0.4, 0.0))
@@ -99,7 +95,8 @@ def test_intervals_cover(n_systems: int, n_tasks: int, residual: float, strength
     for seed in range(15):
         data, lengths, theta = suite(seed, n_systems, n_tasks, residual, strength)
         found = time_horizon(data, lengths, model="rasch")
-        truth = np.exp(np.stack([log_truth(theta, share, residual) for share in found.shares], axis=1))
+        points = [point_of(share, residual, (0.0, 0.0)) for share in found.shares]
+        truth = np.exp((theta[:, None] - points) / PER_LOG + MIDDLE)
         held.append((found.lower <= truth) & (truth <= found.upper))
         errors.append(np.log(found.horizon / truth))
     assert 0.92 < np.mean(held) < 0.985

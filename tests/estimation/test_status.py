@@ -56,14 +56,6 @@ def answers(n_items: int, *, n: int = 200, seed: int = 1) -> np.ndarray:
     return irtbench.simulate_responses(rng.normal(size=n), items, rng=rng).values
 
 
-def pairs_of_items() -> np.ndarray:
-    """Three booklets of two items each, without a respondent or an item in common."""
-    values = np.full((600, 6), np.nan)
-    for k in range(3):
-        values[200 * k : 200 * (k + 1), 2 * k : 2 * k + 2] = answers(2, n=200, seed=k)
-    return values
-
-
 @pytest.mark.parametrize("errors", [True, False])
 def test_a_2pl_of_two_items_is_not_determined_and_says_which(errors: bool) -> None:
     # right-right, right-wrong, ...: four shares that sum to 1 determine three parameters, and there are four
@@ -82,7 +74,10 @@ def test_a_2pl_of_two_items_is_not_determined_and_says_which(errors: bool) -> No
 
 
 def test_more_items_of_which_nobody_answered_three_are_not_determined() -> None:
-    values = pairs_of_items()
+    """Three booklets of two items each, without a respondent or an item in common."""
+    values = np.full((600, 6), np.nan)
+    for k in range(3):
+        values[200 * k : 200 * (k + 1), 2 * k : 2 * k + 2] = answers(2, n=200, seed=k)
     groups = ["a"] * 300 + ["b"] * 300
     alone, together = irtbench.fit_model(values), irtbench.fit_many([values] * 4)
     grouped, factor = irtbench.fit_groups(values, groups), irtbench.fit_factors(values, 1)
