@@ -132,7 +132,7 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
 
 def test_items_and_people_without_a_response_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such an item is a new one, which its features predict."""
-    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 2)
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 1)
     data, features, _ = study(30, 12, seed=3)
     table = pd.DataFrame(data.values, data.respondent_ids, data.item_ids)
     holes = table.assign(new=np.nan)

@@ -105,7 +105,7 @@ def test_intervals_cover(n_systems: int, n_tasks: int, residual: float, strength
 
 def test_where_all_or_none_is_solved_one_end_is_open() -> None:
     """Beside a task that nobody tried, and a system without any response."""
-    data, lengths, _ = suite(5, 10, 40, 0.7)
+    data, lengths, _ = suite(5, 10, 25, 0.7)
     values = data.values.copy()
     values[0], values[1], values[2], values[:, 7] = 1, 0, np.nan, np.nan
     ends = time_horizon(with_values(data, values), lengths, model="rasch")

@@ -79,7 +79,7 @@ def test_more_items_of_which_nobody_answered_three_are_not_determined() -> None:
     for k in range(3):
         values[200 * k : 200 * (k + 1), 2 * k : 2 * k + 2] = answers(2, n=200, seed=k)
     groups = ["a"] * 300 + ["b"] * 300
-    alone, together = irtbench.fit_model(values), irtbench.fit_many([values] * 4)
+    alone, together = irtbench.fit_model(values), irtbench.fit_many([values] * 2)
     grouped, factor = irtbench.fit_groups(values, groups), irtbench.fit_factors(values, 1)
     for status in (alone.status, together.fits[0].status, grouped.status, factor.status):  # type: ignore[union-attr]
         assert status.stop is Stop.NOT_A_MAXIMUM
