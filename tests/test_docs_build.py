@@ -22,17 +22,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for needed in ("sphinx", "myst_parser", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton"):
         pytest.importorskip(needed)
     folder = tmp_path_factory.mktemp("docs")
-    asked = [
-        "--builder",
-        "html",
-        "--fail-on-warning",
-        "--keep-going",
-        "--quiet",
-        "--doctree-dir",
-        str(folder / "cache"),
-    ]
+    asked = ["--builder", "html", "--fail-on-warning", "--keep-going", "--quiet", "--doctree-dir", folder / "cache"]
     done = subprocess.run(
-        [sys.executable, "-m", "sphinx", *asked, str(DOCS), str(folder / "html")],
+        [sys.executable, "-m", "sphinx", *asked, DOCS, folder / "html"],
         cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -220,6 +220,8 @@ REFUSED = [
     ("evaluate power --effect -1", "above 0"),
     ("evaluate power --threshold 3", "threshold"),
     ("evaluate power -n 100 --figure-width 3in", "--figure-width: expected the figures too"),
+    ("evaluate power --against 0", ""),
+    ("evaluate power --bank bank.json --against 1", ""),
     ("evaluate power --accuracy 0.7", "expected one of --accuracy with --agreement, --responses, and --bank"),
 ]
 TWO = "s,i,probability,label\nx,1,.5,1\nx,2,.5,0\n"

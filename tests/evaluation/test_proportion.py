@@ -74,10 +74,7 @@ def test_what_a_trial_and_an_item_buy() -> None:
     [
         (lambda: TrialVariance.of_agreement(0.7, 0.5), r"agreement of 0.5; expected 0.58"),
         (lambda: TrialVariance.of_agreement(1.7, 0.5), "accuracy must be between 0 and 1"),
-        (
-            lambda: TrialVariance.of_responses(responses([[2, 1], [1, 1]], [[2, 2], [1, 1]])),
-            "s1: expected responses to",
-        ),
+        (lambda: TrialVariance.of_responses(responses([[2, 1], [1, 1]], [[2, 2], [1, 1]])), "s1: expected responses"),
         (lambda: trial_table(TrialVariance(0.5, 0.1, 0.1), sizes=[0]), "at least one item and one trial"),
         (lambda: wilson_interval(1, 2, level=1.0), "level must be between 0 and 1"),
     ],

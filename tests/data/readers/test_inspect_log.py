@@ -139,6 +139,13 @@ def test_a_log_that_did_not_end_is_read_from_its_journal(tmp_path, triples):
     }
     path = write_archive(tmp_path / "running.eval", members)
     assert triples(read_responses(path)) == [("m", "t/b", 0), ("m", "t/a", 0)]
+    # shards of a merged log are not read twice
+    members = {"header.json": header(), "summaries.json": [sample("a")]}
+    write_archive(tmp_path / "merged" / "run.shards" / "0" / "part.eval", members)
+    assert len(read_responses(tmp_path / "merged").frame) == 1
+    write_archive(tmp_path / "merged" / "run.eval", members)
+    table = read_responses(tmp_path / "merged")
+    assert (len(table.frame), table.left_out) == (1, {"files that accompany logs of inspect_ai": 1})
 
 
 def test_several_scorers_are_chosen_from_and_not_mixed(log):
@@ -150,16 +157,6 @@ def test_several_scorers_are_chosen_from_and_not_mixed(log):
     path = log([sample("a"), sample("b", scores={"judge": {"value": "I"}})])
     is_refused("sample 2, field scores: several scores: 'match', 'judge'; choose one", read_responses, path)
     assert read_responses(path, metric="match").left_out == {"not scored": 1}
-
-
-def test_shards_of_a_merged_log_are_not_read_twice(tmp_path):
-    members = {"header.json": header(), "summaries.json": [sample("a")]}
-    write_archive(tmp_path / "run.shards" / "0" / "part.eval", members)
-    assert len(read_responses(tmp_path).frame) == 1
-    write_archive(tmp_path / "run.eval", members)
-    table = read_responses(tmp_path)
-    assert len(table.frame) == 1
-    assert table.left_out == {"files that accompany logs of inspect_ai": 1}
 
 
 def test_a_folder_is_a_study_and_a_content_under_two_names_clashes(log, tmp_path):

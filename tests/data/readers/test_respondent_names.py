@@ -99,11 +99,8 @@ def joined(folder: Path, table: str) -> pd.DataFrame:
 
 def test_columns_are_added_that_are_not_there(tmp_path: Path) -> None:
     frame = joined(tmp_path, "ResponseId,country,age\nb,de,1\na,fr,2\nc,it,3\n")
-    assert frame[["country", "age", "response"]].to_numpy().tolist() == [
-        ["fr", "30", 1],
-        ["fr", "30", 0],
-        ["de", "40", 1],
-    ]
+    joined_rows = [["fr", "30", 1], ["fr", "30", 0], ["de", "40", 1]]
+    assert frame[["country", "age", "response"]].to_numpy().tolist() == joined_rows
     with pytest.warns(UserWarning, match="no row for respondent a"):  # who keeps the answers
         frame = joined(tmp_path, "PROLIFIC_PID,country\nb,de\n")
     assert frame["respondent_id"].tolist() == ["a", "a", "b"]
