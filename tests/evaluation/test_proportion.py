@@ -47,9 +47,7 @@ def test_the_estimates_are_without_bias_whatever_the_numbers_of_trials() -> None
     error = np.std(found, axis=0) / np.sqrt(len(found))
     difference = np.mean(found, axis=0) - [2 / 3, 2 / 3 * 1 / 3 / 4, 2 / 3 * 1 / 3 * 3 / 4]
     assert (np.abs(difference) < 4 * error).all()
-
-
-def test_what_a_trial_and_an_item_buy() -> None:
+    # what a trial and an item buy
     variance = TrialVariance(0.6, 0.1, 0.14)
     table = trial_table(variance, sizes=[50], trials=[1, 4], information=0.2)
     first, second = table.to_dict("records")
