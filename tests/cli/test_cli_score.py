@@ -171,7 +171,7 @@ def test_scores_are_those_without_what_the_study_left_out(
     assert {item["item_id"] for item in ended.json["items_left_out"]} == {"check", "removed"}
     assert "2 items left out, as in the bank's own study" in ended.err
     for line in ("compare more.csv --bank bank.json --item-error none", "predict bank.json more.csv"):
-        ended = run(f"{line} -o {tmp_path}/out.csv --json", cwd=folder)
+        ended = run(f"{line} -o {tmp_path}/{line[:7]}.csv --json", cwd=folder)
         assert LINE in ended.err.splitlines()
         found = ended.json if line.startswith("compare") else ended.json[0]
         assert [item["item_id"] for item in found["items_left_out"]] == ["removed", "check"]
