@@ -313,7 +313,7 @@ def stopped(*_: object, **__: object) -> None:
 
 @pytest.mark.slow
 def test_a_part_of_the_items_is_built_alone(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = '[screening]\nmin_responses = 3\n[pruning]\npreset = "none"\n'
+    rules = '[screening]\nmin_responses = 5\n[pruning]\npreset = "none"\n'
     file = study(data, "long", data='where = { label = "two" }', rules=rules)
     build(file, tmp_path / "memory", "--quiet")
     monkeypatch.setattr(large, "MOST_FIELDS", 0)
