@@ -125,9 +125,9 @@ def test_two_categories_have_the_scores_of_right_and_wrong() -> None:
 
 def test_every_category_is_in_every_sample_and_a_dependent_pair_is_found() -> None:
     rng = np.random.default_rng(2)
-    theta, b = rng.normal(size=(170, 1, 1)), np.array([-1.0, 0.2, 1.2]) + rng.normal(0, 0.3, (7, 1))
-    codes = (1.5 * (theta - b) + rng.logistic(size=(170, 7, 1)) > 0).sum(axis=2).astype(float)
-    codes[:, 6] = np.where(rng.random(170) < 0.5, codes[:, 5], codes[:, 6])
+    theta, b = rng.normal(size=(250, 1, 1)), np.array([-1.0, 0.2, 1.2]) + rng.normal(0, 0.3, (7, 1))
+    codes = (1.5 * (theta - b) + rng.logistic(size=(250, 7, 1)) > 0).sum(axis=2).astype(float)
+    codes[:, 6] = np.where(rng.random(250) < 0.5, codes[:, 5], codes[:, 6])
     codes[rng.random(codes.shape) < 0.2] = np.nan
     codes[0, 0], codes[codes[:, 1] == 3, 1] = 4.0, 2.0
     fitted = fit_categories(codes, "grm", prior="weak")
