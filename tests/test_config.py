@@ -27,12 +27,18 @@ def write(tmp_path: Path):
 DATA = '[data]\nanswers = "answers.csv"\n'
 
 
-def test_what_is_not_given_has_its_default(write) -> None:
+def test_what_is_not_given_has_its_default_and_the_preset_none_switches_every_rule_off(write) -> None:
     settings = read_study(write(DATA))
     assert settings.pruning == PRESETS["standard"]
     assert settings.model.kind == "2pl"
     assert settings.data.answers.is_absolute()
     assert settings.output.directory is None
+    rules = read_study(write(DATA + '[pruning]\npreset = "none"\nmin_communality = 0.1\n')).pruning
+    assert rules.min_communality == 0.1
+    assert rules.item_fit_alpha is rules.local_dependence_alpha is None
+    assert not rules.drop_negative_slopes
+    with pytest.raises(InputError, match=r"absent.toml: no such file"):
+        read_study(write("").parent / "absent.toml")
 
 
 def test_what_is_given_is_taken(write) -> None:
@@ -64,19 +70,6 @@ def test_scores_have_the_options_of_the_command(write) -> None:
     assert settings.score.scoring(seed=3) == ScoringSettings("wle", "delta", "smoothed", ("country", "de"), 0.9, 3)
     assert settings.score.norm_columns == ("age", "country")
     assert settings.data.respondents is not None
-
-
-def test_the_preset_none_switches_every_rule_off(write) -> None:
-    rules = read_study(write(DATA + '[pruning]\npreset = "none"\nmin_communality = 0.1\n')).pruning
-    assert rules.min_communality == 0.1
-    assert rules.item_fit_alpha is None
-    assert rules.local_dependence_alpha is None
-    assert not rules.drop_negative_slopes
-
-
-def test_a_missing_study_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"absent.toml: no such file"):
-        read_study(tmp_path / "absent.toml")
 
 
 def test_the_shipped_study_file_is_read() -> None:

@@ -79,9 +79,12 @@ def test_commands_and_study_files_have_the_options_and_keys_that_a_page_gives_th
                     read_section(page, name, needed | table, settings.tables()[name])
 
 
-def test_blocks_that_are_not_run_are_there() -> None:
+def test_blocks_that_are_not_run_are_there_and_an_option_that_a_command_has_not_is_seen() -> None:
     firsts = {(page.name, block.text.lstrip().split("\n")[0]) for page in PAGES for block in blocks_of(page)}
     assert NOT_RUN.keys() <= firsts
+    (words,) = command_lines("irtbench fit BANK -o out [--figure-of-eight]  # twice")
+    with pytest.raises(Exception, match=r"[Nn]o such option"):
+        documentation.demand_known_options(words)
 
 
 def test_lines_shown_are_compared_with_those_printed() -> None:
@@ -93,18 +96,10 @@ def test_lines_shown_are_compared_with_those_printed() -> None:
     assert not_printed(("who theta", "ann 0.50", "all done"), printed) == []
     assert not_printed(("ann 0.49",), printed) == ["ann 0.49"]
     assert not_printed(("bob -1.20", "ann 0.51"), printed) == ["ann 0.51"]
-
-
-def test_numbers_may_differ_by_one_in_the_last_digit_and_counts_may_not() -> None:
+    # numbers may differ by one in the last digit, and counts may not
     for shown, printed, same in (
         ("[0.13, 1.2]", "[0.14, 1.1]", True), ("0.13", "0.15", False), ("12 items", "13 items", False),
         ("0.5", "none", False), ("prior ...", "prior none: 1000", True),
         ("1,c22,...", "1,c22,-1.27,negative slope", True), ("1,c23,...", "1,c22,-1.27,negative slope", False),
     ):  # fmt: skip
         assert alike(shown.split(), printed.split()) == same, shown
-
-
-def test_an_option_that_a_command_has_not_is_seen() -> None:
-    (words,) = command_lines("irtbench fit BANK -o out [--figure-of-eight]  # twice")
-    with pytest.raises(Exception, match=r"[Nn]o such option"):
-        documentation.demand_known_options(words)

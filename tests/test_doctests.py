@@ -12,15 +12,12 @@ FUNCTIONS = [name for name in irtbench._HOMES if inspect.isfunction(getattr(irtb
 ROOT = Path(irtbench.__file__).parents[1]
 
 
-def test_a_public_function_has_an_example_that_calls_it() -> None:
+def test_a_public_function_has_an_example_that_calls_it_and_they_are_run_with_the_tests() -> None:
     assert len(FUNCTIONS) > 90
     for name in FUNCTIONS:
         examples = doctest.DocTestParser().get_examples(inspect.getdoc(getattr(irtbench, name)) or "")
         assert any(re.search(rf"\b{name}\b", example.source) for example in examples), name
         assert any(example.want for example in examples), name
-
-
-def test_examples_are_run_with_the_tests() -> None:
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     assert "--doctest-modules" in options["addopts"]
     assert "irtbench" in options["testpaths"]

@@ -33,12 +33,15 @@ def test_every_public_name_is_there_and_documented() -> None:
 
 def test_names_are_listed_and_type_checkers_see_the_same() -> None:
     assert len(dir(irtbench)) - len([name for name in dir(irtbench) if name.startswith("__")]) <= 150
-    assert set(irtbench.__all__) <= set(dir(irtbench))
     stubs = [ROOT / "__init__.pyi", *(ROOT / room / "__init__.pyi" for room in irtbench._ROOMS)]
     lines = [re.findall(r"^from irtbench\.([\w.]+) import (\w+) as (\w+)$", stub.read_text(), re.M) for stub in stubs]
     named = [(name, module) for found in lines for module, name, known in found if name == known]
     assert len(named) == len(dict(named)) == len(irtbench._HOMES)  # each in one stub
     assert dict(named) == irtbench._HOMES
+    assert irtbench.__version__ == version("irtbench")
+    alone = [name for name in dir(irtbench) if not name.startswith("__")]
+    assert alone == sorted([*irtbench.__all__, *irtbench._ROOMS])
+    assert set(re.findall(r"\w+", irtbench.__doc__ or "")) >= set(irtbench._HOMES)
 
 
 @pytest.mark.parametrize("room", irtbench._ROOMS)
@@ -66,15 +69,6 @@ def test_the_package_itself_is_light_and_an_unknown_name_is_an_attribute_error()
         _ = irtbench.fit_modle  # type: ignore[attr-defined]
     program = "import sys, irtbench; irtbench.load_bank; assert not {'torch', 'pyro'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-
-
-def test_the_package_says_its_version_and_lists_its_names_alone() -> None:
-    assert irtbench.__version__ == version("irtbench")
-    assert [name for name in dir(irtbench) if not name.startswith("__")] == sorted(
-        [*irtbench.__all__, *irtbench._ROOMS]
-    )
-    listed = set(re.findall(r"\w+", irtbench.__doc__ or ""))
-    assert listed >= set(irtbench._HOMES)
 
 
 @pytest.mark.parametrize(

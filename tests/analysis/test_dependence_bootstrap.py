@@ -5,18 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+import irtbench
 from builders.refusals import is_refused
 from builders.simulated import simulated
-from irtbench import (
-    FitSettings,
-    InputError,
-    ItemParameters,
-    ResponseMatrix,
-    as_responses,
-    fit_model,
-    icc,
-    simulate_responses,
-)
 from irtbench.analysis.dependence_bootstrap import (
     bootstrap_p,
     little_to_find,
@@ -29,11 +20,11 @@ from irtbench.diagnostics.quadratic_form import Residuals
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.theta_posterior import ability_posterior
 
-FAST = FitSettings(standard_errors=False, tolerance=1e-3)
 
-
-def refit(responses: ResponseMatrix) -> ItemParameters:
-    return fit_model(responses, FAST).items
+def alone(sample: irtbench.ResponseMatrix) -> irtbench.ItemParameters:
+    """Slopes of 1 and what shares tell of difficulty: quickly."""
+    difficulty = 1.16 * np.log(1 / sample.proportion_correct() - 1)
+    return irtbench.ItemParameters.from_difficulty(np.ones(sample.n_items), difficulty, item_ids=sample.item_ids)
 
 
 def test_p_of_an_order_by_hand() -> None:
@@ -50,50 +41,44 @@ def test_p_of_an_order_by_hand() -> None:
 
 def test_samples_come_from_the_posteriors_and_are_missing_where_the_data_are() -> None:
     responses = simulated(500, 4, seed=5, missing=0.4)[0].answered()
-    items = ItemParameters.from_difficulty([1.0, 1.5, 2.0, 0.5], [-1.0, 0.0, 1.0, 0.5])
+    items = irtbench.ItemParameters.from_difficulty([1.0, 1.5, 2.0, 0.5], [-1.0, 0.0, 1.0, 0.5])
     fitted = Residuals.of_items(responses, items, normal_grid())
     rng = np.random.default_rng(2)
     samples = [simulate_like(responses, fitted, rng) for _ in range(60)]
     assert all((sample.observed == responses.observed).all() for sample in samples)
     share = np.mean([sample.proportion_correct() for sample in samples], axis=0)
     posterior = ability_posterior(responses, items, quadrature=normal_grid())
-    p = posterior.mass @ icc(posterior.nodes, items)
+    p = posterior.mass @ irtbench.icc(posterior.nodes, items)
     expected = np.where(responses.observed, p, 0).sum(axis=0) / responses.observed.sum(axis=0)
     np.testing.assert_allclose(share, expected, atol=0.012)  # 4 standard errors
 
 
 def test_refits_that_fail_are_counted() -> None:
     responses = simulated(500, 5, seed=7)[0]
-    items = refit(responses)
+    items = alone(responses)
     found = local_dependence(responses, items)
     calls = iter(range(1000))
 
-    def sometimes(sample: ResponseMatrix) -> ItemParameters | None:
+    def sometimes(sample: irtbench.ResponseMatrix) -> irtbench.ItemParameters | None:
         if next(calls) % 4 == 0:
-            raise InputError("fit: all responses are the same")
-        return refit(sample)
+            raise irtbench.InputError("fit: all responses are the same")
+        return alone(sample)
 
     with pytest.warns(RuntimeWarning, match="failed in 5 of 20 bootstrap samples"):
         with_bootstrap(found, responses, items, sometimes, rng=np.random.default_rng(0), n_samples=20)
     with pytest.raises(ArithmeticError, match="failed in 10 of 10"):
         with_bootstrap(found, responses, items, lambda sample: None, rng=np.random.default_rng(0), n_samples=20)
     rng = np.random.default_rng(0)
-    is_refused("at least 19 samples but got 5", with_bootstrap, found, responses, items, refit, rng=rng, n_samples=5)
-
-
-def alone(sample: ResponseMatrix) -> ItemParameters:
-    """Slopes of 1 and what shares tell of difficulty: quickly."""
-    difficulty = 1.16 * np.log(1 / sample.proportion_correct() - 1)
-    return ItemParameters.from_difficulty(np.ones(sample.n_items), difficulty, item_ids=sample.item_ids)
+    is_refused("at least 19 samples but got 5", with_bootstrap, found, responses, items, alone, rng=rng, n_samples=5)
 
 
 def test_samples_end_early_where_little_is_to_be_found_and_not_where_a_pair_is_dependent() -> None:
     rng, lines, found = np.random.default_rng(8), list[str](), []
-    items = ItemParameters.from_difficulty(np.ones(6), np.linspace(-1, 1, 6))
-    values = simulate_responses(rng.normal(size=500), items, rng=rng).values
+    items = irtbench.ItemParameters.from_difficulty(np.ones(6), np.linspace(-1, 1, 6))
+    values = irtbench.simulate_responses(rng.normal(size=500), items, rng=rng).values
     half = np.arange(500)[:, None] < 250
     for own in (values, np.where((np.arange(6) == 4) & half, values[:, [2]], values)):
-        data = as_responses(own)
+        data = irtbench.as_responses(own)
         pairs, options = local_dependence(data, alone(data)), {"suffices": little_to_find, "progress": lines.append}
         found.append(with_bootstrap(pairs, data, alone(data), alone, rng=rng, n_samples=60, **options))
     early, dependent = found
@@ -108,7 +93,7 @@ def test_samples_refitted_together_are_the_same_samples() -> None:
     responses = simulated(500, 5, seed=3)[0]
     sizes: list[int] = []
 
-    def refit_many(samples: Sequence[ResponseMatrix]) -> list[ItemParameters | None]:
+    def refit_many(samples: Sequence[irtbench.ResponseMatrix]) -> list[irtbench.ItemParameters | None]:
         sizes.append(len(samples))
         return [alone(sample) for sample in samples]
 

@@ -21,7 +21,6 @@ ONE_RIGHT_IN_ONE_GROUP = np.where(FOCAL[:, None] & (np.arange(4) == 2), 1.0, dra
 
 
 def with_testlets(device: Device) -> object:
-    """What testlets do to abilities."""
     fitted = fit_bifactor(drawn(150, 8), ["a"] * 4 + ["b"] * 4, specific_slopes="equal", device=device)
     return effect_of_testlets(drawn(150, 8), fitted, device=device).abilities
 

@@ -96,7 +96,7 @@ def test_a_prediction_is_worth_the_answers_it_says() -> None:
 
 
 def test_wrong_input_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 10, True: 10})
+    monkeypatch.setattr("irtbench.analysis.explained_difficulty.N_SAMPLES", {False: 3, True: 3})
     rng = np.random.default_rng(1)
     items = ItemParameters.from_difficulty(np.ones(10), rng.normal(size=10))
     x = rng.normal(size=(10, 2))
@@ -276,7 +276,7 @@ def test_errors_of_some_items_and_draws_are_those_of_their_covariance() -> None:
     np.testing.assert_allclose(errors.variances, np.diagonal(covariance), rtol=1e-10)
     some = errors.select(chosen)
     np.testing.assert_allclose((some.axes * some.sd**2) @ some.axes.T, covariance[np.ix_(chosen, chosen)], atol=1e-12)
-    drawn = np.stack([errors.drawn(np.arange(6), 0.5, rng).values for _ in range(20_000)])
+    drawn = np.stack([errors.drawn(np.arange(6), 0.5, rng).values for _ in range(6_000)])
     np.testing.assert_allclose(drawn.mean(axis=0), np.arange(6), atol=0.02)
     np.testing.assert_allclose(np.cov(drawn.T), covariance + 0.25 * np.eye(6), atol=0.02)
     plain = Estimates(np.zeros(3), np.array([0.1, 0.2, 0.3]))

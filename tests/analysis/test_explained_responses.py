@@ -121,8 +121,8 @@ def test_wrong_input_is_named() -> None:
 def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
     """Fourteen respondents, most items hard for all of them: the zero of the scale is theirs."""
     rng = np.random.default_rng(2)
-    feature = rng.normal(size=200)
-    items = ItemParameters.from_difficulty(np.ones(200), 2.0 + 0.8 * feature + rng.normal(0, 1.5, 200))
+    feature = rng.normal(size=100)
+    items = ItemParameters.from_difficulty(np.ones(100), 2.0 + 0.8 * feature + rng.normal(0, 1.5, 100))
     responses = simulate_responses(rng.normal(size=14), items, rng=rng)
     found = fit_explanatory_items(responses, feature[:, None], kind="rasch")
     assert found.learning.settled
@@ -132,7 +132,7 @@ def test_few_respondents_of_another_mean_converge_under_rasch() -> None:
 
 def test_items_and_people_without_a_response_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such an item is a new one, which its features predict."""
-    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 2)
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 1)
     data, features, _ = study(30, 12, seed=3)
     table = pd.DataFrame(data.values, data.respondent_ids, data.item_ids)
     holes = table.assign(new=np.nan)
@@ -164,7 +164,7 @@ def one_each(table: pd.DataFrame) -> pd.DataFrame:
 def test_nothing_is_explained_of_nothing(
     change: Callable[[pd.DataFrame], pd.DataFrame], words: str, monkeypatch
 ) -> None:
-    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 12)
+    monkeypatch.setattr(explained_responses, "MOST_UPDATES", 8)
     data, features, _ = study(40, 30, seed=3)
     table = change(pd.DataFrame(data.values, columns=data.item_ids))
     for explain in (explain_responses, explain_grades):
@@ -225,7 +225,8 @@ def test_of_two_categories_the_errors_and_effects_are_those_of_the_2pl() -> None
 
 
 @pytest.mark.parametrize(
-    ("model", "of_two", "shape", "missing"), [("pcm", "rasch", (80, 10), 0.0), ("grm", "2pl", (60, 20), 0.85)]
+    ("model", "of_two", "shape", "missing"),
+    [pytest.param("pcm", "rasch", (50, 8), 0.0, marks=pytest.mark.slow), ("grm", "2pl", (60, 20), 0.85)],
 )
 def test_grades_of_two_categories_are_explained_as_right_and_wrong(
     model: Any, of_two: Any, shape: tuple[int, int], missing: float

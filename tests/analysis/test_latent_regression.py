@@ -83,7 +83,7 @@ def test_of_two_groups_it_is_the_difference_of_their_means() -> None:
 
 def test_plausible_values_have_the_relation_that_estimates_have_not() -> None:
     rng = np.random.default_rng(4)
-    found, x, _ = one_sample(rng, n=3000, n_items=6)
+    found, x, _ = one_sample(rng, n=2000, n_items=6)
     drawn = found.plausible_values(10, rng=rng)
     slopes = [np.linalg.lstsq(x, values, rcond=None)[0][1] for values in drawn.T]
     assert np.mean(slopes) == pytest.approx(0.5, abs=0.06)

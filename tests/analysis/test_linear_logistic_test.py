@@ -46,9 +46,9 @@ def test_it_is_a_maximum_with_missing_responses_and_trials() -> None:
 
 def test_it_is_a_maximum_where_items_are_so_many_that_the_usual_nodes_are_too_far_apart() -> None:
     rng = np.random.default_rng(3)
-    x = rng.normal(size=(500, 2))
-    items = ItemParameters.from_difficulty(np.ones(500), 0.2 + x @ [0.7, -0.4] + rng.normal(0, 0.3, 500))
-    responses = simulate_responses(rng.normal(0, 1.3, 60), items, rng=rng)
+    x = rng.normal(size=(300, 2))
+    items = ItemParameters.from_difficulty(np.ones(300), 0.2 + x @ [0.7, -0.4] + rng.normal(0, 0.3, 300))
+    responses = simulate_responses(rng.normal(0, 1.3, 50), items, rng=rng)
     demand_a_maximum(responses, x, normal_grid(1201, bound=8.0))
 
 

@@ -13,26 +13,31 @@ from irtbench.analysis.model_comparison import draw_sample, guessing_test, one_m
 from irtbench.estimation.factors import FactorModel, fit_factors
 from irtbench.models.coded_scores import CodedScores
 
-
-def models(responses: ResponseMatrix) -> tuple[FactorModel, FactorModel]:
-    return fit_factors(responses, 1), fit_factors(responses, 2)
+Fits = tuple[ResponseMatrix, FactorModel, FactorModel]
 
 
-def test_not_asked_for_there_is_no_p_and_it_says_so() -> None:
-    responses = simulated(200, 6, seed=1)[0]
-    one, two = models(responses)
-    found = one_more_factor(responses, one, two)
+def fits(n: int, n_items: int, *, seed: int) -> Fits:
+    responses = simulated(n, n_items, seed=seed)[0]
+    return responses, fit_factors(responses, 1), fit_factors(responses, 2)
+
+
+@pytest.fixture(scope="module")
+def five() -> Fits:
+    return fits(100, 5, seed=6)
+
+
+def test_not_asked_for_there_is_no_p_and_it_says_so(five: Fits) -> None:
+    found = one_more_factor(*five)
     assert np.isnan(found.p)
     assert found.note == "no p: it takes samples of the smaller model; chi-square does not hold for one more factor"
-    assert (found.statistic, found.df) == (likelihood_ratio(one, two).statistic, 5)
+    assert (found.statistic, found.df) == (likelihood_ratio(*five[1:]).statistic, 4)
 
 
 @pytest.mark.slow
 def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
     found = []
     for seed in range(2):
-        responses = simulated(200, 7, seed=seed)[0]
-        found.append(one_more_factor(responses, *models(responses), n_samples=19, seed=seed))
+        found.append(one_more_factor(*fits(200, 7, seed=seed), n_samples=19, seed=seed))
     p = np.array([test.p for test in found])
     # binomial(2, .05): both have a chance of .0025
     assert (p <= 0.05).sum() <= 1
@@ -44,7 +49,7 @@ def test_with_one_ability_it_stops_after_five_samples_that_exceed() -> None:
 
 def test_samples_are_of_the_model_and_miss_what_the_responses_miss() -> None:
     rng = np.random.default_rng(5)
-    responses = simulated(5_000, 5, seed=2)[0]
+    responses = simulated(4_000, 5, seed=2)[0]
     values = np.where(rng.random(responses.values.shape) < 0.3, np.nan, responses.values)
     responses = with_values(responses, values).answered()
     one = fit_factors(responses, 1)
@@ -76,22 +81,21 @@ def test_samples_of_grades_are_of_the_model_and_two_factors_are_found() -> None:
     assert one_more_factor(grades, one, two, n_samples=1).p == 0.5
 
 
-def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so() -> None:
-    responses = simulated(100, 5, seed=6)[0]
-    one, two = models(responses)
+def test_an_item_that_no_sample_gets_wrong_leaves_no_p_and_says_so(five: Fits) -> None:
+    responses, one, two = five
     easy = replace(one, intercepts=np.r_[[[40.0]], one.intercepts[1:]])
     found = one_more_factor(responses, easy, two, n_samples=3)
     assert np.isnan(found.p)
     assert found.note == "no p: in samples of the smaller model some item always has one response alone"
 
 
-def test_wrong_input_is_named() -> None:
-    responses = simulated(100, 5, seed=7)[0]
-    one, two = models(responses)
+def test_wrong_input_is_named(five: Fits) -> None:
+    responses, one, two = five
     is_refused("at least 0 but got -1", one_more_factor, responses, one, two, n_samples=-1)
     four = responses.select_items(responses.item_ids[:4])
     is_refused("unknown item item5", one_more_factor, four, one, two)
-    is_refused("models of the items of the responses", one_more_factor, responses, one, fit_factors(four, 2))
+    other = fit_factors(four, 2, max_steps=1, standard_errors=False)
+    is_refused("models of the items of the responses", one_more_factor, responses, one, other)
     is_refused("more parameters", one_more_factor, responses, two, one)
 
 
@@ -99,7 +103,7 @@ def test_guessing_is_found_in_the_items_that_have_it() -> None:
     rng = np.random.default_rng(0)
     guessing = np.where(np.arange(12) < 4, 0.35, 0.0)
     items = ItemParameters.from_difficulty(np.full(12, 1.8), np.linspace(0.2, 1.0, 12), guessing)
-    responses = simulate_responses(rng.normal(size=2000), items, rng=rng)
+    responses = simulate_responses(rng.normal(size=1500), items, rng=rng)
     found = guessing_test(responses)
     significant = found.p_adjusted < 0.05
     assert significant[:4].all()

@@ -10,7 +10,6 @@ import pytest
 
 from builders.commands_here import run_main
 from builders.valid_inputs import COMMANDS_READING, STUDY
-from irtbench.data.input_error import InputError
 from irtbench.data.readers import table as tables
 
 PARQUET = io.BytesIO()
@@ -188,10 +187,3 @@ def test_a_table_too_large_is_refused_before_it_is_read(inputs: Path, monkeypatc
     refused_here(inputs, "responses.csv", plain, COMMANDS_READING["fit"][0], "holds more than 1 MiB of text")
     monkeypatch.setattr(tables, "MOST_FIELDS", 20)
     refused_here(inputs, "responses.csv", PARQUET.getvalue(), COMMANDS_READING["fit"][0], "9 rows of 3 columns")
-
-
-@pytest.mark.parametrize("text", ['{"bank": {"scales": []}}', '[\n  {"item": 1}\n]', ' {\n"a": 1}\n'])
-def test_json_in_place_of_a_table_is_named(tmp_path: Path, text: str) -> None:
-    (tmp_path / "bank.json").write_text(text)
-    with pytest.raises(InputError, match=r"file .*bank.json: holds JSON; expected a table"):
-        tables.read_table(tmp_path / "bank.json")

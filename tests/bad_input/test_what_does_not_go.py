@@ -109,6 +109,13 @@ REFUSED = [
     ("form adapt bank.json --simulate 3 --share w=.5 --by key", "share of w: no item has it; there is: no, yes"),
     ("form adapt bank.json --simulate 3 --scale verbs", "no scale verbs; expected --scale with one of all"),
     ("form adapt bank.json --simulate 3 --share x=.5 --by topic", "no column topic of the items"),
+    ("form assemble bank.json --for accuracy --se 0.4", "for accuracy goes with length"),
+    ("form assemble bank.json --length 3 --limit topic", "--limit topic: expected COLUMN=VALUE:MIN..MAX"),
+    ("form assemble bank.json --length 3 --limit a=b:1.5..", "expected a whole number or a share in %"),
+    ("form assemble bank.json --length 3 --limit topic=x:1", "no column topic of the items; there is: scale, key"),
+    ("form assemble bank.json --length 3 --theta a", "--theta a: expected numbers"),
+    ("form assemble bank.json --length 3 --scale verbs", "the bank has no such scale; it has: all"),
+    ("form assemble bank.json --length 3 --ids lm-eval", "harness lm-eval: item item"),
     ("simulate --categories 3", "--categories: goes with --model grm"),
     ("simulate --model grm --guessing 0.2", "--guessing: goes with --model 2pl"),
     ("simulate --model grm --trials 3", "--trials: several of an item go with right and wrong"),
@@ -213,6 +220,8 @@ REFUSED = [
     ("evaluate power --effect -1", "above 0"),
     ("evaluate power --threshold 3", "threshold"),
     ("evaluate power -n 100 --figure-width 3in", "--figure-width: expected the figures too"),
+    ("evaluate power --against 0", ""),
+    ("evaluate power --bank bank.json --against 1", ""),
     ("evaluate power --accuracy 0.7", "expected one of --accuracy with --agreement, --responses, and --bank"),
 ]
 TWO = "s,i,probability,label\nx,1,.5,1\nx,2,.5,0\n"

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 
 import irtbench
 from builders.command_line import run
@@ -22,7 +21,7 @@ def bank_of(card: irtbench.DataCard | None) -> irtbench.ItemBank:
     return irtbench.ItemBank((scale_of(ITEMS, irtbench.Norms(np.linspace(-2, 2, 30))),), card)
 
 
-def test_the_card_is_read_as_it_was_saved_and_the_hash_watches_it(tmp_path: Path) -> None:
+def test_the_card_is_read_as_it_was_saved_and_the_hash_watches_it_and_a_wrong_one_is_named(tmp_path: Path) -> None:
     path = tmp_path / "bank.json"
     irtbench.save_bank(bank_of(CARD), path)
     assert irtbench.load_bank(path).card == CARD
@@ -30,6 +29,18 @@ def test_the_card_is_read_as_it_was_saved_and_the_hash_watches_it(tmp_path: Path
     assert bank_of(CARD).content_hash != bank_of(replace(CARD, license="CC0")).content_hash
     path.write_text(path.read_text().replace("CC-BY-4.0", "CC0-1.0"))
     is_refused("does not fit its hash", irtbench.load_bank, path)
+    for nothing in (None, irtbench.DataCard()):  # the file is what it was without a card
+        path.unlink()
+        irtbench.save_bank(bank_of(nothing), path)
+        assert list(json.loads(path.read_text())) == ["schema_version", "content_hash", "scales"]
+        assert (bank_of(nothing).schema_version, irtbench.load_bank(path).card) == (1, None)
+    for text, saying in (
+        ("licence = 'CC0'\n", "card.licence: unknown"),
+        ("title = 3\n", "card.title: expected a text but got 3"),
+        ("title = \n", "not valid TOML"),
+    ):
+        (tmp_path / "card.toml").write_text(text)
+        is_refused(saying, read_card, tmp_path / "card.toml")
 
 
 def test_a_bank_of_models_says_so_in_sentences_and_earlier_banks_are_as_they_were(tmp_path: Path) -> None:
@@ -41,14 +52,6 @@ def test_a_bank_of_models_says_so_in_sentences_and_earlier_banks_are_as_they_wer
     assert "better than ... of the models" in said
     assert "0 is the mean of the models" in said
     assert "crowd" not in said
-
-
-@pytest.mark.parametrize("nothing", [None, irtbench.DataCard()])
-def test_without_a_card_the_file_is_what_it_was(tmp_path: Path, nothing: irtbench.DataCard | None) -> None:
-    irtbench.save_bank(bank_of(nothing), tmp_path / "bank.json")
-    assert list(json.loads((tmp_path / "bank.json").read_text())) == ["schema_version", "content_hash", "scales"]
-    assert bank_of(nothing).schema_version == 1
-    assert irtbench.load_bank(tmp_path / "bank.json").card is None
 
 
 def test_banks_made_of_it_keep_it(tmp_path: Path) -> None:
@@ -77,16 +80,3 @@ def test_a_fit_and_a_study_write_it(tmp_path: Path) -> None:
     settings = irtbench.read_study(tmp_path / "study.toml")
     assert settings.card == irtbench.DataCard(title="A study", license="CC0-1.0")
     assert irtbench.run_study(settings).bank.card == settings.card
-
-
-@pytest.mark.parametrize(
-    ("text", "saying"),
-    [
-        ("licence = 'CC0'\n", "card.licence: unknown"),
-        ("title = 3\n", "card.title: expected a text but got 3"),
-        ("title = \n", "not valid TOML"),
-    ],
-)
-def test_a_wrong_card_is_named(tmp_path: Path, text: str, saying: str) -> None:
-    (tmp_path / "card.toml").write_text(text)
-    is_refused(saying, read_card, tmp_path / "card.toml")

@@ -14,7 +14,7 @@ RULES = """
 [screening]
 min_responses = 6
 attention_share = 0.6
-chance_level = 0.1
+chance_level = 0.02
 [pruning]
 min_items = 4
 min_share_kept = 0.6
@@ -28,7 +28,8 @@ def responses() -> ResponseMatrix:
     rng = np.random.default_rng(7)
     items = ItemParameters.from_difficulty(rng.uniform(1.2, 2, 16), np.tile(np.linspace(-1.2, 1.2, 8), 2))
     values = simulate_responses(rng.normal(size=N), items, rng=rng).values.copy()
-    values[:, 3] = rng.integers(0, 2, N)  # an item that nobody read
+    values[:, 3] = 1 - values[:, 3]  # a wrong key
+    values[::5, 11] = values[::5, 10]  # and a twin
     values[rng.random(values.shape) < 0.1] = np.nan
     checks = (rng.random((N, 2)) < 0.9).astype(float)
     values = np.hstack([values, checks])

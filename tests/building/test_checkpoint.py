@@ -95,9 +95,7 @@ def test_what_is_absent_damaged_or_of_another_key_is_not_taken_up(tmp_path: Path
     assert checkpoint.load("step", Inner) is None
     checkpoint.save("step", inner)
     assert sorted(file.name for file in (tmp_path / "new").iterdir()) == ["step.json"]
-
-
-def test_the_key_knows_data_and_settings() -> None:
+    # the key knows data and settings
     responses = drawn(30, 8)
     flipped = np.where(np.arange(30)[:, None] == 0, 1 - responses.values, responses.values)
     other = ResponseMatrix(flipped, responses.respondent_ids, responses.item_ids)

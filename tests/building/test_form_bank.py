@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from builders.command_line import refused, run
+from builders.command_line import run
 from builders.refusals import is_refused
 from irtbench import ItemParameters, ItemTable, Norms, Scale, estimate_ability, harness_ids, score_responses
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
@@ -101,18 +101,3 @@ def test_the_files_are_those_of_the_contract(tmp_path: Path) -> None:
     assert {"bank_1.json", "bank_2.json", "item_ids_1.txt", "item_ids_2.txt"} <= {path.name for path in two.iterdir()}
     assert set(pd.read_csv(two / "form.csv")["item_id"]).isdisjoint(form["item_id"])
     assert load_bank(two / "bank_2.json").scales[0].items.n_items == 3
-
-
-def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(tmp_path: Path) -> None:
-    scale, _ = crowd_scale(12, 100)
-    save_bank(ItemBank((scale,)), tmp_path / "bank.json")
-    for wish, said in (
-        ("--length 3 --limit topic", "--limit topic: expected COLUMN=VALUE:MIN..MAX"),
-        ("--length 3 --limit a=b:1.5..", "expected a whole number or a share in %"),
-        ("--length 3 --limit topic=x:1", "no column topic of the items; there is: scale"),
-        ("--length 3 --theta a", "--theta a: expected numbers"),
-        ("--length 3 --scale verbs", "the bank has no such scale; it has: all"),
-        ("--length 3 --ids lm-eval", "harness lm-eval: item i"),
-    ):
-        refused(f"form assemble bank.json -o out {wish}", cwd=tmp_path, saying=said)
-    assert not (tmp_path / "out").exists()

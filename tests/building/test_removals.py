@@ -81,6 +81,9 @@ def test_of_dependent_pairs_the_items_that_clear_most_go_within_all_limits(x2, r
 def test_a_removal_says_on_what_the_item_depends() -> None:
     first, second = dependent(pairs({"ab": 50, "bc": 40, "de": 30}), replace(RULES, at_once=3))
     assert (first.note, first.value, second.note) == ("depends on a", 50, "depends on e")
+    # a star round a: its centre alone; two pairs beside it: one item of each, counted before any leaves
+    found = pairs({"ab": 50, "ac": 40, "ad": 30, "de": 20})
+    assert gone(dependent_items(found, Removable(1, list(ITEMS), RULES, {}))) == ["a", "d"]
 
 
 def test_a_p_at_the_level_counts_as_the_bootstraps_smallest_must() -> None:
@@ -135,12 +138,6 @@ def test_of_many_a_tenth_leaves_or_one_for_thirty_items_of_the_scale_the_worst_f
     assert worst(replace(RULES, share_at_once=0.5)) == [f"i{k}" for k in range(10, 25)]
     assert worst(replace(RULES, at_once=4)) == ["i10", "i11", "i12", "i13"]
     assert [RULES.most_in_a_round(1, n_items) for n_items in (30, 59, 60, 338)] == [1, 1, 2, 11]
-
-
-def test_dependent_items_are_counted_before_any_leaves() -> None:
-    # a star round a: its centre alone; two pairs beside it: one item of each
-    found = pairs({"ab": 50, "ac": 40, "ad": 30, "de": 20})
-    assert gone(dependent_items(found, Removable(1, list(ITEMS), RULES, {}))) == ["a", "d"]
 
 
 @pytest.mark.parametrize("guessing", [0.2, 0.0])

@@ -70,10 +70,10 @@ def test_models_are_mixed_by_a_table(reference: Path, tmp_path: Path) -> None:
 
 def test_grades_of_testlets_and_of_several_abilities(tmp_path: Path) -> None:
     rng = np.random.default_rng(9)
-    z = 1.3 * rng.normal(size=(400, 1)) + 1.2 * rng.normal(size=(400, 2))[:, [0] * 4 + [1] * 4]
-    grades = (z[:, :, None] + rng.logistic(size=(400, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
+    z = 1.3 * rng.normal(size=(250, 1)) + 1.2 * rng.normal(size=(250, 2))[:, [0] * 4 + [1] * 4]
+    grades = (z[:, :, None] + rng.logistic(size=(250, 8, 1)) > [-0.7, 0.7]).sum(axis=2)
     names, passages = [f"q{j}" for j in range(8)], ["A"] * 4 + ["B"] * 4
-    table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(400)], name="respondent_id"))
+    table = pd.DataFrame(grades, columns=names, index=pd.Index([f"r{i}" for i in range(250)], name="respondent_id"))
     table.map(LEVELS.__getitem__).to_csv(tmp_path / "labels.csv")
     about = pd.DataFrame({"item_id": names, "passage": passages, "slope_1": 1, "slope_2": [0] * 4 + [1] * 4})
     about.to_csv(tmp_path / "items.csv", index=False)
@@ -293,15 +293,12 @@ def test_a_short_form_is_a_bank_that_scores(grades: Path, tmp_path: Path, source
     assert (pd.read_csv(tmp_path / "s.csv")["n_items"] == len(form)).all()
 
 
-def test_tests_are_replayed_and_simulated(grades: Path, tmp_path: Path) -> None:
+def test_tests_are_replayed_and_simulated_and_points_on_all_items_predicted(grades: Path, tmp_path: Path) -> None:
     for source, how in (("bank.json", f"--replay ten.csv --figures {tmp_path}"), ("items.csv", "--simulate 10")):
         run(f"form adapt fit/{source} {how} --se 0.45 -o {tmp_path}/path.csv", cwd=grades)
         path = pd.read_csv(tmp_path / "path.csv")
         assert set(path["response"]) <= set(range(4))
         assert (path.groupby("respondent_id")["step"].max() < 12).any()
-
-
-def test_points_on_all_items_are_predicted(grades: Path, tmp_path: Path) -> None:
     truth = pd.read_csv(grades / "ten.csv").groupby("respondent_id")["score"].mean() / 3
     for learnt in ("", "--learn-from scores.csv"):
         run(f"predict fit/bank.json half.csv -o {tmp_path}/p.csv {learnt}", cwd=grades)

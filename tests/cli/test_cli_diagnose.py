@@ -60,21 +60,18 @@ def test_a_bootstrap_that_cannot_be_is_refused(study: Path, tmp_path: Path) -> N
     assert not (tmp_path / "d").exists()
 
 
-def test_the_control_finds_no_scale_where_the_study_does(study: Path, tmp_path: Path) -> None:
+def test_the_control_finds_no_scale_where_the_study_does_and_one_found_is_status_1(study: Path, tmp_path: Path) -> None:
     found = run(f"build {study}/study.toml --control -o {tmp_path}/control --json").json
     assert found["n_scales_found"] == 0
     assert found["scales"][0]["n_items"] == 11
     assert not found["scales"][0]["retained"]
     assert sorted(file.name for file in (tmp_path / "control").iterdir()) == ["control.csv", "control.json"]
-
-
-def test_a_scale_found_in_the_control_is_status_1(study: Path, tmp_path: Path) -> None:
     keep_all = tmp_path / "study.toml"
     text = (study / "study.toml").read_text().replace("lalor2016", "none")
     keep_all.write_text(text.replace("responses.csv", str(study / "responses.csv")))
-    done = run("build", keep_all, "--control", "-o", tmp_path / "control", "-q", status=1)
+    done = run("build", keep_all, "--control", "-o", tmp_path / "found", "-q", status=1)
     assert "control: the rules find a scale where there is nothing: all" in done.err
-    assert json.loads((tmp_path / "control" / "control.json").read_text())["n_scales_found"] == 1
+    assert json.loads((tmp_path / "found" / "control.json").read_text())["n_scales_found"] == 1
 
 
 def test_an_interrupted_build_goes_on_and_keeps_every_round_and_what_was_checked_first(

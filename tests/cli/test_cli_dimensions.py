@@ -41,6 +41,12 @@ def test_dimensions_writes_its_files(study: Path, tmp_path: Path) -> None:
     assert found["rotation"]["share_following"] == 1
     assert list(pd.read_csv(tmp_path / "out" / "eigenvalues.csv")) == EIGENVALUES
     assert len(pd.read_csv(tmp_path / "out" / "loadings.csv")) == 8
+    # without labels nothing is turned
+    done = run(f"dimensions {study}/responses.csv --factors 0 --samples 3 -o {tmp_path}/plain")
+    assert "left out: easy (all_correct)" in done.out
+    found = json.loads((tmp_path / "plain" / "dimensions.json").read_text())
+    assert (found["models"], found["rotation"]) == (None, None)
+    assert not (tmp_path / "plain" / "loadings.csv").exists()
 
 
 def test_abilities_behind_grades_are_counted(tmp_path: Path) -> None:
@@ -64,11 +70,3 @@ def test_abilities_behind_grades_are_counted(tmp_path: Path) -> None:
     said = run(f"{line} --samples 5 -o short", cwd=tmp_path).out
     assert "2 abilities by parallel analysis" in said
     assert "fit grades.csv.gz --model grm --levels poor,fair,good --factors 2 -o short/fit" in said
-
-
-def test_without_labels_nothing_is_turned(study: Path, tmp_path: Path) -> None:
-    done = run(f"dimensions {study}/responses.csv --factors 0 --samples 3 -o {tmp_path}/out")
-    assert "left out: easy (all_correct)" in done.out
-    found = json.loads((tmp_path / "out" / "dimensions.json").read_text())
-    assert (found["models"], found["rotation"]) == (None, None)
-    assert not (tmp_path / "out" / "loadings.csv").exists()

@@ -54,15 +54,12 @@ def test_accuracies_and_advantages_by_type(study: Path) -> None:
     assert list(pd.read_csv(study / "out" / "advantage.csv")["type"]) == ["(all items)", "x", "y"]
 
 
-def test_types_that_overlap_are_named_and_items_can_be_chosen(study: Path) -> None:
+def test_types_that_overlap_are_named_items_can_be_chosen_and_a_bank_adds_its_figures(study: Path) -> None:
     assert "share items and are not independent" in run(BREAKDOWN, cwd=study).out
     part = run(f"{BREAKDOWN} --where set=a --system m --json", cwd=study).json
     assert (part["n_items"], part["advantage"]) == (30, None)
     against = run(f"{BREAKDOWN} --against m --json", cwd=study).json["advantage"]
     assert {(row["first"], row["second"]) for row in against} == {("n", "m")}
-
-
-def test_a_bank_adds_difficulty_and_discrimination_by_type(study: Path) -> None:
     parameters = irtbench.ItemParameters.from_difficulty([1.0, 2.0, 1.5], [-1.0, 0.0, 2.0], item_ids=["i0", "i3", "i1"])
     parameters.table().to_csv(study / "known.csv", index=False)
     found = run(f"{BREAKDOWN} --bank known.csv --json", cwd=study).json
@@ -121,15 +118,12 @@ def test_two_systems_on_the_same_items_are_calibrated_and_compared(tmp_path: Pat
     assert all(text in svg for text in ("honest", "sure", "stated probability"))
     given.sample(frac=1, random_state=1).sort_values("system").to_csv(tmp_path / "p.csv", index=False)
     assert run(line, "--json", cwd=tmp_path).json["systems"] == found["systems"]  # rows may be in any order
-
-
-def test_classes_count_one_against_the_rest(tmp_path: Path) -> None:
+    # classes count one against the rest
     (tmp_path / "p.csv").write_text("p_a,p_b,p_c,label\n.7,.2,.1,a\n.3,.3,.4,c\n.1,.8,.1,c\n")
     line = "evaluate calibration p.csv --class a=p_a --class b=p_b --class c=p_c --bin-size 9 --json"
     (found,) = run(line, cwd=tmp_path).json["systems"]
     # one bin: mean q = mean y = 1/3; Brier = (.09 + .04 + .01 + .09 + .09 + .36 + .01 + .64 + .81) / 9
-    assert (found["n_pairs"], found["error"]) == (9, pytest.approx(0))
-    assert found["brier"] == pytest.approx(2.14 / 9)
+    assert (found["n_pairs"], found["error"], found["brier"]) == (9, pytest.approx(0), pytest.approx(2.14 / 9))
 
 
 # --- human bound

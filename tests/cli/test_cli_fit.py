@@ -38,6 +38,7 @@ def folder(tmp_path_factory) -> Path:
     )
     drawn = irtbench.simulate_responses(rng.normal(0.5, 1.5, 800), items, rng=rng)
     drawn.to_long().astype({"response": int}).to_csv(folder / "responses.csv", index=False)
+    drawn.to_long().iloc[: 14 * 20].to_csv(folder / "few.csv", index=False)
     items.select(items.item_ids[:5]).table().to_csv(folder / "known.csv", index=False)
     return folder
 
@@ -59,7 +60,7 @@ def test_rasch_from_fit_to_score_and_diagnosis(folder: Path) -> None:
         said = run(f"score rasch/{known} responses.csv -o again.csv", cwd=folder).out
         assert "mean and standard deviation of the crowd are 0.00 and 1." in said
         np.testing.assert_allclose(read(folder, "again")["theta"], scores["theta"])
-        run(f"form adapt rasch/{known} --replay responses.csv -o {known}.path.csv", cwd=folder)
+        run(f"form adapt rasch/{known} --replay few.csv -o {known}.path.csv", cwd=folder)
     pd.testing.assert_frame_equal(read(folder, "bank.json.path"), read(folder, "items.csv.path"))
     # and so it is of a study
     (folder / "study.toml").write_text(

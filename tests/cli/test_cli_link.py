@@ -86,7 +86,7 @@ def test_a_linked_bank_is_linked_again_with_all_its_errors(years: Path, tmp_path
     assert "all lies on its base scale by 2 links, whose error is in these intervals: standard error" in said
 
 
-def test_a_table_of_items_has_no_covariances_and_that_is_printed(years: Path, tmp_path: Path) -> None:
+def test_items_without_covariances_or_too_few_to_tell_drift_are_said(years: Path, tmp_path: Path) -> None:
     line = f"link old/items.csv --items new/items.csv -o {tmp_path}"
     done = run(line, cwd=years)
     assert "standard errors unknown" in done.err + done.out
@@ -97,9 +97,6 @@ def test_a_table_of_items_has_no_covariances_and_that_is_printed(years: Path, tm
     assert kept["n_items"] == 10
     assert abs(kept["intercept"] - found["intercept"]) > 0.05
     scale_of(tmp_path)
-
-
-def test_a_link_by_too_few_items_to_tell_drift_says_so(years: Path, tmp_path: Path) -> None:
     # item7 drifted by 1.5, and three common items do not show it: the link is off by a third of that
     new = pd.read_csv(years / "new/items.csv")
     new[~new["item_id"].isin([f"item{k}" for k in range(10, 17)])].to_csv(tmp_path / "three.csv", index=False)

@@ -170,14 +170,11 @@ def test_scores_are_those_without_what_the_study_left_out(
     ended = run(f"score bank.json more.csv -o {tmp_path}/s.csv --json", cwd=folder)
     assert {item["item_id"] for item in ended.json["items_left_out"]} == {"check", "removed"}
     assert "2 items left out, as in the bank's own study" in ended.err
-
-
-@pytest.mark.parametrize("line", ["compare more.csv --bank bank.json --item-error none", "predict bank.json more.csv"])
-def test_the_same_of_other_commands(folder: Path, tmp_path: Path, line: str) -> None:
-    ended = run(f"{line} -o {tmp_path}/out.csv --json", cwd=folder)
-    assert LINE in ended.err.splitlines()
-    found = ended.json if line.startswith("compare") else ended.json[0]
-    assert [item["item_id"] for item in found["items_left_out"]] == ["removed", "check"]
+    for line in ("compare more.csv --bank bank.json --item-error none", "predict bank.json more.csv"):
+        ended = run(f"{line} -o {tmp_path}/{line[:7]}.csv --json", cwd=folder)
+        assert LINE in ended.err.splitlines()
+        found = ended.json if line.startswith("compare") else ended.json[0]
+        assert [item["item_id"] for item in found["items_left_out"]] == ["removed", "check"]
 
 
 def test_labels_of_another_vocabulary_are_refused_and_mapped(folder: Path) -> None:
@@ -210,9 +207,7 @@ def test_the_prediction_is_that_of_the_function_and_score_says_it_too(folder: Pa
     whole = run(f"score bank.json {tmp_path}/able.csv", cwd=folder).out
     assert "of all 50 items" not in whole
     assert "able on verbs: better than " in whole
-
-
-def test_a_correction_is_learnt_from_other_systems(folder: Path) -> None:
+    # a correction is learnt from other systems
     found = run("predict bank.json form.csv --learn-from others.csv --level 0.9 --json", cwd=folder).json
     scales, form = irtbench.load_bank(folder / "bank.json").scales, read(folder, "form")
     correction = learn_correction(scales, read(folder, "others"), form.item_ids)
@@ -257,13 +252,11 @@ def test_pairs_and_ranking(folder: Path, tmp_path: Path) -> None:
     run(f"compare four_answers.csv --bank verbs.json -o {tmp_path}/again --seed 3 --quiet", cwd=folder)
     for file in ("comparison.csv", "ranking.csv"):
         assert (tmp_path / "out" / file).read_bytes() == (tmp_path / "again" / file).read_bytes()
-
-
-def test_without_a_bank_accuracy_alone(folder: Path, tmp_path: Path) -> None:
-    found = run(f"compare four.csv -o {tmp_path}/out --json", cwd=folder).json
+    # without a bank accuracy alone
+    found = run(f"compare four.csv -o {tmp_path}/alone --json", cwd=folder).json
     assert list(found) == ["comparison"]
     assert "theta_p" not in found["comparison"][0]
-    assert [file.name for file in (tmp_path / "out").iterdir()] == ["comparison.csv"]
+    assert [file.name for file in (tmp_path / "alone").iterdir()] == ["comparison.csv"]
 
 
 def test_of_many_systems_a_screenful_is_shown_and_all_is_written(folder: Path, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_fit_and_score_and_power(simulated: Path, tmp_path: Path) -> None:
     assert row["se_theta_with_trial"] < row["se_theta_with_item"] < row["se_theta"]
 
 
-def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, tmp_path: Path) -> None:
+def test_compare_by_shares_and_likelihood_and_predict_counts_trials(simulated: Path, tmp_path: Path) -> None:
     table = pd.read_csv(simulated / "responses.csv")
     few = table[table["respondent_id"].isin(table["respondent_id"].unique()[:3])]
     few.to_csv(tmp_path / "few.csv", index=False)
@@ -72,10 +72,6 @@ def test_compare_by_shares_and_by_the_binomial_likelihood(simulated: Path, tmp_p
         both = shares[[row.first, row.second]].dropna()
         assert row.accuracy_difference == pytest.approx((both[row.first] - both[row.second]).mean())
         assert row.theta_difference == pytest.approx(theta[row.first] - theta[row.second], abs=0.03)
-
-
-def test_predict_counts_trials(simulated: Path, tmp_path: Path) -> None:
-    table = pd.read_csv(simulated / "responses.csv")
     table[table["item_id"].isin(sorted(table["item_id"].unique())[:6])].to_csv(tmp_path / "form.csv", index=False)
     run(f"predict {simulated}/items.csv {tmp_path}/form.csv -o {tmp_path}/prediction.csv --quiet")
     found = pd.read_csv(tmp_path / "prediction.csv")

@@ -40,7 +40,7 @@ def height(lines: list[str], width: int) -> int:
 
 
 @given(page=pages(), width=st.integers(10, 170), lines=st.integers(1, 60))
-@settings(max_examples=20)
+@settings(max_examples=12)
 def test_a_page_fits_on_the_screen_and_keeps_its_first_and_last_line(
     page: list[str | Shown], width: int, lines: int
 ) -> None:

@@ -31,7 +31,7 @@ def contents(folder: Path) -> dict[str, str]:
     return {file.name: file.read_text() for file in folder.iterdir()}
 
 
-def test_a_folder_that_appears_meanwhile_under_the_name_of_a_result_stays(tmp_path: Path) -> None:
+def test_what_is_no_result_and_the_working_folder_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def made_by_both() -> None:
         with output_folder(tmp_path, files=FILES) as folder:
             (folder / "own.csv").write_text("new")  # none of those named before
@@ -40,21 +40,15 @@ def test_a_folder_that_appears_meanwhile_under_the_name_of_a_result_stays(tmp_pa
     with pytest.raises(InputError, match=r"own\.csv: is a folder"):
         made_by_both()
     assert os.listdir(tmp_path) == ["own.csv"]
-
-
-def test_a_file_of_the_user_that_has_the_name_of_a_result_is_not_taken_for_one(tmp_path: Path) -> None:
-    (tmp_path / "extra.csv").write_text("mine")
-    write(tmp_path, "a.csv", text="new")
-    assert contents(tmp_path) == {"a.csv": "new", "extra.csv": "mine"}
-
-
-def test_the_working_folder_stays_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    out = tmp_path / "out"
+    out, own = tmp_path / "out", tmp_path / "own.csv"
+    (own / "extra.csv").write_text("mine")  # which has the name of a result
+    write(own, "a.csv", text="new")
+    assert contents(own) == {"a.csv": "new", "extra.csv": "mine"}
     write(out, "a.csv", text="old")
     monkeypatch.chdir(out)
     write(Path("."), "a.csv", text="new")
     assert contents(Path(".")) == {"a.csv": "new"}
-    assert os.listdir(tmp_path) == ["out"]
+    assert sorted(os.listdir(tmp_path)) == ["out", "own.csv"]
 
 
 def test_what_a_killed_run_left_is_removed_and_what_another_run_works_in_is_not(tmp_path: Path) -> None:

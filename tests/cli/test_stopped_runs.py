@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from irtbench.cli import result_files
 from irtbench.cli.result_files import output_file, output_folder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="a process of its own is made by fork")
@@ -56,15 +55,9 @@ def write_folder(target: Path, text: str) -> None:
             (folder / name).write_text(text)
 
 
-@pytest.mark.parametrize(
-    ("old", "others", "in_one_step"),
-    [(True, {}, True), (True, {}, False), (True, {"notes.txt": "mine"}, False), (False, {}, True)],
-)
-def test_a_folder_of_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: bool, others: dict[str, str], in_one_step: bool
-) -> None:
-    if not in_one_step:
-        monkeypatch.setattr(result_files, "_exchange", lambda first, second: False)
+@pytest.mark.parametrize(("old", "others"), [(True, {}), (True, {"notes.txt": "mine"}), (False, {})])
+def test_a_folder_of_results(tmp_path: Path, old: bool, others: dict[str, str]) -> None:
+    """Beside files of others it is not replaced in one step."""
     before = others | (dict.fromkeys(("a.csv", "b.csv", "extra.csv"), "old") if old else {})
     after = others | dict.fromkeys(("a.csv", "b.csv"), "new")
     for step in range(1, 1_000):
@@ -79,7 +72,7 @@ def test_a_folder_of_results(
         vanished = ends_at_step(partial(write_folder, out, "new"), step)
         found = contents(out)
         assert others.items() <= found.items()
-        if not others and (in_one_step or not old):
+        if not others:
             assert found in (before, after)
         assert set(found.values()) <= {"old", "new", *others.values()}  # no file is half
         with suppress(RuntimeError), output_folder(out):

@@ -36,13 +36,10 @@ def folder(tmp_path: Path) -> Path:
 # -- help and completion -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [[], ["score"]])
-def test_h_is_help(command: list[str]) -> None:
-    assert run(*command, "-h") == run(*command, "--help")
-    assert "Usage: irtbench" in run(*command, "-h").out
-
-
 def test_help_names_every_command_on_a_line_of_its_own_and_loads_none() -> None:
+    for command in ([], ["score"]):
+        assert run(*command, "-h") == run(*command, "--help")
+        assert "Usage: irtbench" in run(*command, "-h").out
     run_without(SLOW_TO_LOAD, "--version")
     lines = run_without(SLOW_TO_LOAD, "--help").splitlines()
     for name in TOP:
@@ -226,9 +223,7 @@ def test_a_name_of_the_last_release_still_works_and_names_that_of_today(folder: 
     assert (once.status, once.out) == (now.status, now.out)
     assert once.err == f"{now.err}irtbench: warning: irtbench adapt is now: irtbench form adapt\n"
     assert run("adapt bank.json --replay wide.csv -q", cwd=folder).err == now.err
-
-
-def test_every_name_of_the_last_release_leads_to_a_command_and_is_not_in_the_help() -> None:
+    # every such name leads to a command and is not in the help
     help_of_today = run("--help").out.split()
     assert set(RENAMED) & set(help_of_today) == set()
     assert all(command_in(of_today([name])[0]) for name in RENAMED)

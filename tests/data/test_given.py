@@ -101,13 +101,11 @@ def test_an_error_says_where_and_what_was_expected(bad, saying) -> None:
     is_refused(saying, as_responses, bad)
 
 
-def test_a_sparse_list_is_taken_where_it_serves() -> None:
+def test_a_sparse_list_is_taken_where_it_serves_and_answers_are_long_whatever_they_came_as() -> None:
     sparse = SparseResponses.from_long(LONG)
     assert as_any_responses(sparse) is sparse
     is_refused("an array of 3 columns for 2 items", as_responses, VALUES, item_ids=["a", "b"])
-
-
-def test_answers_are_long_whatever_they_came_as() -> None:
+    # answers are long whatever they came as
     wide = pd.DataFrame({"i1": ["yes", "no"], "i2": ["no", None]}, index=PEOPLE)
     rows = [("ann", "i1", "yes", 1), ("ann", "i2", "no", 2), ("bob", "i1", "no", 3)]
     long = pd.DataFrame(rows, columns=["worker", "task", "label", "seconds"])

@@ -49,9 +49,7 @@ def test_what_is_secret_in_an_address_that_was_opened_goes_wherever_a_library_re
     assert without_credentials(saying) == "key *** (***, ***) for /bucket/x: *** at host:9000 in eu"
     note_credentials("https://me:ab@host/x?q=1&page=results")  # too short to be distinguished from other words
     assert without_credentials("me, ab, 1, results, home@host") == "me, ab, 1, results, home@host"
-
-
-def test_a_command_knows_the_place_alone_and_what_opens_it_the_rest() -> None:
+    # a command knows the place alone, and what opens it the rest
     address = "s3://KEY:SECRET@bucket/x.parquet?region=eu"
     kept = keep_credentials(Path(address))
     assert str(kept) == "s3:/bucket/x.parquet"

@@ -116,6 +116,9 @@ def test_a_quote_that_stays_open_is_named_by_its_line(write, read, pack, text, l
     limit = csv.field_size_limit()
     is_refused(rf"^file {re.escape(str(path))} \(line {line}\): a quote opens here and is never", read, path)
     assert csv.field_size_limit() == limit
+    # nor is any row read of a quote that swallows the rest
+    table = opened_table(write('a,b\n1,"2\n3,4\n'))
+    is_refused("a quote opens here and is never closed", lambda: next(table.rows(["b"], rows=9)))
 
 
 @pytest.mark.parametrize("last", ['"entail"', '"""entail"""', '""""""', '5" tall', '"a\nb"', ""])
@@ -135,6 +138,9 @@ def test_what_spreadsheets_write_around_a_table_is_no_part_of_it(write, above):
     assert read_table(path).to_numpy().tolist() == [["1", "x"], ["2", ""]]
     assert row_place(path, 1) == f"file {path}, row 2 (line {3 + bool(above)})"
     assert in_parts(path) == [{"a": "1", "b": "x"}, {"a": "2", "b": ""}]
+    # a large one may begin with empty lines and have lines in its header
+    assert in_parts(write("\n\nid,x\n1,2\n")) == [{"id": "1", "x": "2"}]
+    assert in_parts(write('id,"x\ny"\n1,2\n')) == [{"id": "1", "x\ny": "2"}]
 
 
 @pytest.mark.parametrize("read", [read_table, in_parts])
@@ -146,17 +152,13 @@ def test_what_spreadsheets_write_around_a_table_is_no_part_of_it(write, above):
         ("a,b\n1,2\n".encode("utf-16"), "seems to be UTF-16"),
         (b"PK\x03\x04 a,b", "is a zip archive or a spreadsheet"),
         (b"a,b\n1,\x00\n", "is no text"),
-        (b' {"a": 1}', "holds JSON"),
+        (b' {"a": 1}', "holds JSON; expected a table"),
+        (b'[\n  {"item": 1}\n]', "holds JSON; expected a table"),
         (b"a,a\n1,2\n", "column names must be unique but a is repeated; expected each once"),
     ],
 )
 def test_what_is_no_table_is_refused_in_the_same_words_whatever_its_size(write, read, content, saying):
     is_refused(saying, read, write(content))
-
-
-def test_no_row_is_read_of_a_quote_that_swallows_the_rest(write):
-    table = opened_table(write('a,b\n1,"2\n3,4\n'))
-    is_refused("a quote opens here and is never closed", lambda: next(table.rows(["b"], rows=9)))
 
 
 def test_the_apostrophe_before_a_formula_is_of_text_files_alone(tmp_path):
@@ -169,11 +171,6 @@ def test_the_apostrophe_before_a_formula_is_of_text_files_alone(tmp_path):
     coded = next(opened_table(tmp_path / "a.csv").rows(["respondent_id"], rows=9, coded=["respondent_id"]))
     assert coded.cells("respondent_id").names().to_pylist() == ["=q", "=q"]
     assert len(coded.cells("respondent_id").names().dictionary) == 1
-
-
-def test_a_large_table_may_begin_with_empty_lines_and_have_lines_in_its_header(write):
-    assert in_parts(write("\n\nid,x\n1,2\n")) == [{"id": "1", "x": "2"}]
-    assert in_parts(write('id,"x\ny"\n1,2\n')) == [{"id": "1", "x\ny": "2"}]
 
 
 def test_grades_are_the_same_however_they_are_written_in_a_small_table_and_a_large_one(tmp_path):
@@ -192,15 +189,9 @@ def test_grades_are_the_same_however_they_are_written_in_a_small_table_and_a_lar
 
 @pytest.mark.parametrize(
     "header",
-    [
-        "respondent_id,item_id,response",
-        "respondent_id,item_id,correct",
-        "id,item,resp",
-        "jj,ii,y",
-        "model,item_id,score",
-        "worker,task,score",
-    ],
-)
+    ["respondent_id,item_id,response", "respondent_id,item_id,correct", "id,item,resp", "jj,ii,y",
+     "model,item_id,score", "worker,task,score"],
+)  # fmt: skip
 def test_responses_under_any_known_names(write, header):
     table = read_responses(write(f"{header}\nb,2,1\na,2,0\na,01,\na,3,-1\na,4,NA\na,5,TRUE\n"))
     assert table.format == "long"

@@ -27,12 +27,6 @@ def long(*rows):
     return pd.DataFrame(rows, columns=["respondent_id", "item_id", "response"])
 
 
-@pytest.mark.parametrize("value", [2.0, -1.0, 0.5, np.inf])
-def test_values_other_than_1_0_and_nan_are_refused(value):
-    saying = f"respondent r1, item q0: expected 1, 0 or missing but got {value:g}"
-    is_refused(re.escape(saying), matrix, [[1, np.nan], [value, 0]])
-
-
 @pytest.mark.parametrize(
     ("respondents", "items", "message"),
     [
@@ -41,8 +35,11 @@ def test_values_other_than_1_0_and_nan_are_refused(value):
         (("a",), ("x", "y"), r"shape \(2, 2\) does not fit 1 respondents x 2 items"),
     ],
 )
-def test_ids_that_do_not_fit_are_refused(respondents, items, message):
+def test_ids_that_do_not_fit_and_values_other_than_1_0_and_nan_are_refused(respondents, items, message):
     is_refused(message, ResponseMatrix, np.ones((2, 2)), respondents, items)
+    for value in (2.0, -1.0, 0.5, np.inf):
+        saying = f"respondent r1, item q0: expected 1, 0 or missing but got {value:g}"
+        is_refused(re.escape(saying), matrix, [[1, np.nan], [value, 0]])
 
 
 def test_matrix_is_a_copy_that_cannot_be_written_and_of_which_parts_are_selected():

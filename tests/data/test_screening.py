@@ -32,17 +32,19 @@ def long(column, rows):
     return pd.DataFrame(cells, columns=["respondent_id", "item_id", column])
 
 
-def test_without_rules_only_those_without_a_response_go():
+def test_without_rules_only_those_without_a_response_go_and_the_table_has_a_row_for_each():
     # r1 answered nothing; r2 an attention check only, which tells nothing on any scale
     screening = screen(*study([[0, 0, 0], [NAN, NAN, NAN], [NAN, NAN, 1]], n_checks=1))
     assert screening.reason == ("", "no response", "no response")
     assert screening.kept.tolist() == [True, False, False]
-    two = ScreeningSettings(min_responses=2)
-    assert screen(*study([[1, 0, 1], [1, NAN, 1], [1, 0, NAN]], n_checks=1), two).reason == (
-        "",
-        "too few responses",
-        "",
-    )
+    two, few = ScreeningSettings(min_responses=2), study([[1, 0, 1], [1, NAN, 1], [1, 0, NAN]], n_checks=1)
+    assert screen(*few, two).reason == ("", "too few responses", "")
+    table = screen(*study([[1, 0, 1], [NAN, NAN, NAN]], n_checks=1)).table()
+    first = ["respondent_id", "kept", "reason", "n_responses", "n_correct", "accuracy"]
+    assert list(table)[:8] == [*first, "attention_correct", "attention_asked"]
+    assert table.loc[0, first].tolist() == ["r0", True, "", 2, 1, 0.5]
+    assert table.loc[1, ["kept", "reason", "n_responses"]].tolist() == [False, "no response", 0]
+    assert np.isnan(table.loc[1, "accuracy"])
 
 
 def test_attention_share_is_of_the_checks_answered():
@@ -113,15 +115,6 @@ def test_first_reason_that_applies_wins():
     # r5 and r6 agree with each other and, on a and b of the first two items, with all: (2 x 1 + 6 x 1/6) / 8
     assert late.agreement[5] == pytest.approx(3 / 8)
     assert late.reason[4:] == ("", "unlike the others", "unlike the others")
-
-
-def test_table_has_a_row_for_each_respondent():
-    table = screen(*study([[1, 0, 1], [NAN, NAN, NAN]], n_checks=1)).table()
-    first = ["respondent_id", "kept", "reason", "n_responses", "n_correct", "accuracy"]
-    assert list(table)[:8] == [*first, "attention_correct", "attention_asked"]
-    assert table.loc[0, first].tolist() == ["r0", True, "", 2, 1, 0.5]
-    assert table.loc[1, ["kept", "reason", "n_responses"]].tolist() == [False, "no response", 0]
-    assert np.isnan(table.loc[1, "accuracy"])
 
 
 def test_a_limit_from_the_crowd_and_a_fixed_one_whichever_is_longer():

@@ -106,9 +106,7 @@ def test_scales_apart_and_pairs_without_enough_in_common() -> None:
     (one, two), k = found.pairs[0], found.expected[0]
     i, j = int(one[1:]), int(two[1:])
     assert k > (p[i] * p[j]).sum()
-
-
-def test_what_does_not_fit_is_refused() -> None:
+    # what does not fit is refused
     items = ItemParameters.from_difficulty([1.0, 1.0], [0.0, 0.0])
     answers, responses = tables(np.zeros((3, 2), dtype=np.int64), items)
     given = answer_similarity, answers, responses

@@ -97,6 +97,9 @@ def test_what_cannot_be_had_is_missing() -> None:
     assert "at least 3" in two.reason
     is_refused("expected at least 2", classical_statistics, always[:, :1])
     is_refused("level must be between 0 and 1 but got 95", internal_consistency, always, level=95)
+    for n in range(5, 40):  # the rest of the score does not vary
+        found = classical_statistics(np.where(np.arange(n)[:, np.newaxis] < 1, [0.0, 1.0, 1.0], 1.0))
+        assert np.isnan([found.item_rest[0], found.alpha_if_dropped[0]]).all()
 
 
 @pytest.mark.parametrize("n_answers", [0, 1])
@@ -130,12 +133,6 @@ def test_missing_responses_leave_the_figures_where_they_were() -> None:
         np.testing.assert_allclose(found.alpha_if_dropped, complete.alpha_if_dropped, atol=0.01)
         assert consistency.alpha == pytest.approx(alpha.alpha, abs=0.01)
         assert consistency.alpha_lower < alpha.alpha < consistency.alpha_upper
-
-
-def test_a_rest_of_the_score_that_does_not_vary_has_neither_correlation_nor_alpha() -> None:
-    for n in range(5, 40):
-        found = classical_statistics(np.where(np.arange(n)[:, np.newaxis] < 1, [0.0, 1.0, 1.0], 1.0))
-        assert np.isnan([found.item_rest[0], found.alpha_if_dropped[0]]).all()
 
 
 @given(arrays(np.float64, (12, 4), elements=st.sampled_from([0.0, 1.0])), st.permutations(range(4)))

@@ -67,16 +67,6 @@ def test_trials_that_are_alike_raise_mean_squares_and_the_fit_says_so() -> None:
         assert any("more alike than independent ones" in doubt for doubt in fitted.doubts) == expected
 
 
-def test_what_is_of_one_response_each_says_so() -> None:
-    items = ItemParameters.from_difficulty(np.ones(20), np.linspace(-1, 1, 20), item_ids=[f"i{j}" for j in range(20)])
-    responses = simulate_responses(np.linspace(-2, 2, 30), items, rng=np.random.default_rng(0), trials=3)
-    with pytest.raises(InputError, match="for which this is not available"):
-        _ = responses.values
-    found = global_fit(responses, items)
-    assert np.isnan(found.m2)
-    assert "several trials" in found.reason
-
-
 def test_pairs_by_products_of_shares() -> None:
     # 1 of 2 and 2 of 2: the cells 11, 10, 01, 00 are 1/2, 0, 1/2, 0; a second respondent is right in all, a third has
     # answered the first item alone
@@ -118,3 +108,9 @@ def test_the_empirical_curve_of_trials_is_that_of_the_trials_one_by_one() -> Non
     apart = empirical_curve(single, items, "item2", np.repeat(theta, 3))
     np.testing.assert_allclose(found.proportion, apart.proportion, atol=1e-6)
     np.testing.assert_allclose(found.upper, apart.upper, atol=1e-6)
+    # what is of one response each says so
+    with pytest.raises(InputError, match="for which this is not available"):
+        _ = counted.values
+    found = global_fit(counted, items)
+    assert np.isnan(found.m2)
+    assert "several trials" in found.reason

@@ -151,7 +151,7 @@ def test_very_steep_items_are_solved_as_if_written_out(monkeypatch: pytest.Monke
         assert np.isnan(global_fit(responses, items).m2)
 
 
-def test_a_second_ability_that_is_not_there_gives_no_negative_m2() -> None:
+def test_a_second_ability_that_is_not_there_gives_no_negative_m2_and_one_the_ordinary_model() -> None:
     # 5 items: 15 shares and 14 parameters, and a grid that a rotation of the axes does not leave quite the same
     for seed in range(2):
         responses = simulated(400, 5, seed=seed)[0]
@@ -160,9 +160,7 @@ def test_a_second_ability_that_is_not_there_gives_no_negative_m2() -> None:
         assert fit.df == 1
         assert 0 <= fit.m2 < 15
         assert 0 <= fit.rmsea_lower <= fit.rmsea_upper
-
-
-def test_one_factor_of_the_factor_model_is_the_ordinary_model() -> None:
+    # one factor of the factor model is the ordinary model
     responses, items, _ = simulated(600, 12, seed=3)
     ordinary = global_fit(responses, items)
     factors = global_fit_of_factors(responses, items.discrimination[:, None], items.intercept, n_parameters=24)

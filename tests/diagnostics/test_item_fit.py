@@ -68,16 +68,13 @@ def test_four_equal_items_by_hand() -> None:
     assert list(fit.table()) == columns
 
 
-def test_of_an_item_that_nearly_all_get_right_no_row_is_left() -> None:
+def test_small_categories_join_the_next_of_their_row_as_in_mirt_and_small_rows_the_next_row() -> None:
     # wrong responses expected of 30 and 20 people: .3 and .2, together .5 and below 1; of 90 and 20 1.1
     share = np.tile([0.01, 0.99], (2, 1))
     assert all(part.size == 0 for part in _collapse(np.array([[1.0, 29.0], [0.0, 20.0]]), share, 1.0))
     observed, expected = _collapse(np.array([[1.0, 89.0], [0.0, 20.0]]), share, 1.0)
     assert observed.tolist() == [[1.0, 109.0]]
     np.testing.assert_allclose(expected, [[1.1, 108.9]])
-
-
-def test_small_categories_join_the_next_of_their_row_as_in_mirt() -> None:
     # of 100 people .5, .4, 49.1 and 50 are expected: the first joins the second, .9 in all, and both the third
     observed, expected = np.array([[1.0, 0.0, 39.0, 60.0]] * 9), np.array([[0.005, 0.004, 0.491, 0.5]] * 9)
     found, there = _collapse(observed, expected, 1.0)
@@ -145,7 +142,7 @@ def test_booklets_give_rows_of_their_own() -> None:
     assert abs(excess) < 3.5 * np.sqrt(np.sum(2 * (fit.df + 2)))
 
 
-def test_with_scattered_gaps_the_complete_rows_are_used() -> None:
+def test_with_scattered_gaps_the_complete_rows_are_used_and_without_any_it_is_nan() -> None:
     responses, items, _ = simulated(800, 12, seed=8)
     values = responses.values.copy()
     values[np.arange(300), np.arange(300) % 12] = np.nan  # 25 respondents with each pattern: too few for a group
@@ -153,14 +150,9 @@ def test_with_scattered_gaps_the_complete_rows_are_used() -> None:
     complete = item_fit(responses.select_respondents(np.arange(800) >= 300), items)
     np.testing.assert_allclose(fit.s_x2, complete.s_x2)
     assert fit.respondents_used == "500 of 800, those who answered every item"
-
-
-def test_nobody_comparable_is_nan_with_a_warning() -> None:
-    responses, items, _ = simulated(100, 8, seed=1)
-    values = responses.values.copy()
     values[np.random.default_rng(0).random(values.shape) < 0.5] = np.nan
-    values[np.arange(100), np.arange(100) % 8] = np.nan
-    with pytest.warns(RuntimeWarning, match=r"item1, item2, item3, item4, item5 and 3 more \(used: 0 of 100"):
+    values[np.arange(800), np.arange(800) % 12] = np.nan
+    with pytest.warns(RuntimeWarning, match=r"item1, item2, item3, item4, item5 and 7 more \(used: 0 of 800"):
         fit = item_fit(values, items, missing="groups")
     assert np.isnan([fit.s_x2, fit.p, fit.p_adjusted, fit.rmsea]).all()
 
@@ -261,16 +253,10 @@ def test_groups_in_order_of_ability_are_counted() -> None:
     np.testing.assert_array_equal(found.theta, [[-1.5, np.nan], [0.5, 0], [3, 3]])
     assert len(found.table()) == 6
     assert found.n.sum(axis=0).tolist() == [5, 2]
-
-
-def test_every_trial_is_a_response() -> None:
+    # every trial is a response; no more groups than people, and at least one
     responses = ResponseMatrix(np.array([[3.0], [1.0]]), ("a", "b"), ("i",), np.array([[4], [2]]))
     found = observed_shares(responses, np.array([1.0, -1.0]), n_groups=2)
-    assert found.n.tolist() == [[2], [4]]
-    assert found.share.tolist() == [[0.5], [0.75]]
-
-
-def test_no_more_groups_than_people_and_at_least_one() -> None:
+    assert (found.n.tolist(), found.share.tolist()) == ([[2], [4]], [[0.5], [0.75]])
     assert observed_shares([[1], [0]], np.array([0.0, 1.0])).n.shape == (2, 1)
     is_refused("at least one group", observed_shares, [[1], [0]], np.array([0.0, 1.0]), n_groups=0)
     is_refused("theta has shape", observed_shares, [[1], [0]], np.array([0.0]))

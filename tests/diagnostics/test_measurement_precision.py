@@ -88,13 +88,6 @@ def test_spearman_and_brown_undo_each_other() -> None:
     assert np.isnan([spearman_brown(-1.0, 2), spearman_brown(-0.5, 4)]).all()  # no such parts: 2 / 0, and 4
 
 
-def test_estimates_without_a_value_are_left_out() -> None:
-    theta, error = np.array([-1.0, 0.0, 1.0, np.inf]), np.array([0.5, 0.5, 0.5, np.nan])
-    assert empirical_reliability(theta, error) == pytest.approx(0.8)
-    assert np.isnan(empirical_reliability(theta[2:], error[2:]))
-    assert np.isnan(empirical_reliability([1.0, 1.0], [0.0, 0.0]))
-
-
 def test_each_coefficient_is_that_of_its_function() -> None:
     rng = np.random.default_rng(1)
     items = irtbench.ItemParameters.from_difficulty(rng.uniform(0.8, 2, 8), np.linspace(-1, 1, 8))
@@ -114,9 +107,9 @@ def test_each_coefficient_is_that_of_its_function() -> None:
         8 * irtbench.times_as_informative(items, 0.8, population=population)
     )
     assert (found.n_items, found.complete, found.wanted) == (8, False, 0.8)
-
-
-def test_a_reliability_that_cannot_be_wanted_is_named() -> None:
-    items = irtbench.ItemParameters.from_difficulty([1.0, 1.2, 1.4], [0.0, 0.2, -0.2])
-    given = [[1, 0, 1], [0, 0, 1], [1, 1, 0]], items, [0, 1, 0], [1, 1, 1]
+    given = responses, items, people.theta, people.standard_error
     is_refused("reliability", irtbench.scale_reliability, *given, wanted=1.0)
+    # estimates without a value are left out
+    theta, error = np.array([-1.0, 0.0, 1.0, np.inf]), np.array([0.5, 0.5, 0.5, np.nan])
+    assert empirical_reliability(theta, error) == pytest.approx(0.8)
+    assert np.isnan([empirical_reliability(theta[2:], error[2:]), empirical_reliability([1.0, 1.0], [0.0, 0.0])]).all()

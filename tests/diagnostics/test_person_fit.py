@@ -67,15 +67,11 @@ def test_lz_star_is_nearly_standard_normal_at_estimated_abilities_and_lz_is_not(
     assert fit.infit.mean() == pytest.approx(1, abs=0.07)
 
 
-def test_all_right_and_all_wrong_are_defined_even_far_out() -> None:
-    items = draw_items(30, np.random.default_rng(3))
-    fit = person_fit(np.stack([np.ones(30), np.zeros(30)]), items, np.array([15.0, -15.0]))
-    assert np.isfinite([fit.lz, fit.lz_star, fit.infit, fit.outfit]).all()
-
-
-def test_missing_items_are_as_if_never_asked() -> None:
+def test_missing_items_are_as_if_never_asked_and_all_right_is_defined_even_far_out() -> None:
     rng = np.random.default_rng(4)
     items = draw_items(12, rng)
+    far_out = person_fit(np.stack([np.ones(12), np.zeros(12)]), items, np.array([15.0, -15.0]))
+    assert np.isfinite([far_out.lz, far_out.lz_star, far_out.infit, far_out.outfit]).all()
     x = simulate_responses([0.3], items, rng=rng).values.copy()
     asked = list(items.item_ids[::2])
     x[0, 1::2] = np.nan
@@ -122,14 +118,6 @@ def test_figures_are_erms(real_data: Path, reference: Path, name: str) -> None:
     assert (found.n_respondents == ((score > 0) & (score < n_items)).sum()).all()
 
 
-def test_an_upper_asymptote_by_hand() -> None:
-    # u = .8 and theta = b: P = .4, Q = .6; three right and two wrong: (3 .36 + 2 .16) / (5 .24)
-    items = irtbench.ItemParameters.from_difficulty([1.0], [0.0])
-    items = replace(items, upper_asymptote=np.array([0.8]))
-    found = irtbench.mean_square_fit(np.array([[1.0], [1], [1], [0], [0]]), items, np.zeros(5)).table()
-    assert (found["infit"][0], found["outfit"][0]) == pytest.approx((1.4 / 1.2, 1.4 / 1.2))
-
-
 def test_ranges_hold_where_items_fit_and_a_planted_misfit_is_found() -> None:
     rng = np.random.default_rng(1)
     items = irtbench.ItemParameters.from_difficulty([1.0] * 200, rng.normal(0, 1, 200))
@@ -159,6 +147,10 @@ def test_one_item_by_hand() -> None:
     assert found.outfit[0] == pytest.approx(1 / 3)
     assert found.outfit_q[0] == pytest.approx(np.sqrt(16 / 3 - 4))
     assert found.infit_q[0] == pytest.approx(np.sqrt(3 / 16 * (1 - 12 / 16)) / (3 / 16))
+    # u = .8 and theta = b: P = .4, Q = .6; three right and two wrong: (3 .36 + 2 .16) / (5 .24)
+    item = replace(item, upper_asymptote=np.array([0.8]))
+    found = irtbench.mean_square_fit([[1], [1], [1], [0], [0]], item, [0.0] * 5)
+    assert (found.infit[0], found.outfit[0]) == pytest.approx((1.4 / 1.2, 1.4 / 1.2))
 
 
 def test_wrong_input_is_said_in_a_line() -> None:

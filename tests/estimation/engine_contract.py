@@ -80,7 +80,6 @@ class Engine:
     own_unit: bool = False
 
     def crowd(self, *, seed: int = 1) -> tuple[ResponseMatrix, Estimates]:
-        """Responses and the truth."""
         responses, items, theta = simulated(
             self.n_respondents, self.n_items, seed=seed, guessing=self.guessing, missing=self.missing
         )
@@ -90,7 +89,6 @@ class Engine:
 
 
 def by_model(settings: FitSettings, *, sparse: bool = False) -> Callable[[ResponseMatrix, int], Estimates]:
-    """`fit_model` with these settings."""
 
     def fit(responses: ResponseMatrix, seed: int) -> Estimates:
         data = SparseResponses.from_long(responses.to_long()) if sparse else responses
@@ -104,7 +102,6 @@ def by_model(settings: FitSettings, *, sparse: bool = False) -> Callable[[Respon
 
 
 def by_factors(n_factors: int) -> Callable[[ResponseMatrix, int], Estimates]:
-    """`fit_factors` with this many abilities."""
 
     def fit(responses: ResponseMatrix, seed: int) -> Estimates:
         fitted = fit_factors(responses, n_factors, seed=seed, tolerance=1e-5)
@@ -144,7 +141,6 @@ for kind in ("normal", "lowrank"):
 
 @cache
 def fitted(engine: Engine) -> Estimates:
-    """The engine's fit to its crowd."""
     return engine.fit(engine.crowd()[0], 0)
 
 

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from irtbench import InputError, ResponseMatrix
+from builders.refusals import is_refused
+from irtbench import ResponseMatrix
 from irtbench.analysis.model_comparison import effect_of_testlets
 from irtbench.estimation.bifactor import bifactor_scores, fit_bifactor
 from irtbench.estimation.dispersion import p_on_boundary
@@ -145,8 +146,7 @@ def test_p_of_variances_on_their_boundary() -> None:
 )
 def test_testlets_that_are_none_are_refused(testlets: list[str | None] | dict[str, str], saying: str) -> None:
     responses, *_ = drawn(50, [3, 3], 0.0, seed=1)
-    with pytest.raises(InputError, match=saying):
-        fit_bifactor(responses, testlets)
+    is_refused(saying, fit_bifactor, responses, testlets)
 
 
 def test_an_item_alone_in_its_testlet_is_in_none() -> None:

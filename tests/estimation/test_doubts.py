@@ -15,9 +15,7 @@ from builders.stored import on_disk
 from irtbench import (
     FitSettings,
     ItemParameters,
-    ResponseMatrix,
     SparseResponses,
-    StoredResponses,
     as_responses,
     fit_bifactor,
     fit_categories,
@@ -31,28 +29,25 @@ from irtbench.estimation.doubts import not_identified
 from irtbench.estimation.marginal import e_step
 
 
-def two_camps(n: int = 300, n_items: int = 20, *, seed: int = 0) -> ResponseMatrix:
-    """Half of the items are easier the further one is up, half the further one is down: nobody is able."""
-    rng = np.random.default_rng(seed)
-    slope = np.r_[np.full(n_items // 2, 1.5), np.full(n_items - n_items // 2, -1.5)]
-    items = ItemParameters.from_difficulty(slope, rng.normal(0, 0.5, n_items))
-    return simulate_responses(rng.normal(size=n), items, rng=rng)
-
-
 @pytest.mark.parametrize("prior", ["none", "weak"])
-def test_two_camps_are_no_scale_of_ability(prior: str) -> None:
-    fitted = fit_model(two_camps(), FitSettings(prior=prior))  # type: ignore[arg-type]
+def test_two_camps_are_no_scale_of_ability_and_the_command_says_so(prior: str, tmp_path: Path) -> None:
+    """Half of the items are easier the further one is up, half the further one is down: nobody is able."""
+    rng = np.random.default_rng(0)
+    items = ItemParameters.from_difficulty(np.repeat([1.5, -1.5], 10), rng.normal(0, 0.5, 20))
+    responses = simulate_responses(rng.normal(size=300), items, rng=rng)
+    fitted = fit_model(responses, prior=prior)
     assert fitted.converged
-    assert any("of the slopes are negative: this is not a scale of ability" in doubt for doubt in fitted.doubts)
     assert any("correlate" in doubt for doubt in fitted.doubts)
+    responses.to_long().to_csv(tmp_path / "camps.csv", index=False)
+    done = run(f"fit camps.csv -o out --quiet --prior {prior}", cwd=tmp_path)
+    assert "warning: 50% of the slopes are negative: this is not a scale of ability" in done.err
+    assert pd.read_json(tmp_path / "out" / "fit.json", typ="series")["doubts"] == list(fitted.doubts)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.6])
 def test_a_crowd_with_some_reversed_items_is_not_doubted(missing: float) -> None:
     responses = simulated(400, 20, seed=3, missing=missing)[0]
-    values = responses.values.copy()
-    values[:, :3] = 1 - values[:, :3]
-    fitted = fit_model(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), FitSettings(prior="weak"))
+    fitted = fit_model(np.where(np.arange(20) < 3, 1 - responses.values, responses.values), prior="weak")
     assert (fitted.items.discrimination < 0).sum() == 3
     assert fitted.doubts == ()
 
@@ -98,20 +93,15 @@ def test_ability_that_is_not_normal_is_said_so_and_normal_ability_is_not(name: s
         assert fit_model(responses, population="estimated").ability_shape is None
 
 
-def of_two_blocks(n: int = 120, n_items: int = 6) -> np.ndarray:
-    """Half of the people answer the first half of the items, the abler half the others."""
+def of_two_blocks() -> tuple[np.ndarray, np.ndarray]:
+    """Half of the people answer the first half of the items, the abler half the others; or one of these all."""
     rng = np.random.default_rng(4)
-    items = ItemParameters.from_difficulty([1.3] * n_items, np.linspace(-1, 1, n_items))
-    values = simulate_responses(np.repeat([-0.5, 0.5], n // 2) + rng.normal(size=n), items, rng=rng).values.copy()
-    values[: n // 2, n_items // 2 :] = values[n // 2 :, : n_items // 2] = np.nan
-    return values
-
-
-def as_given(values: np.ndarray, form: str, folder: Path) -> ResponseMatrix | SparseResponses | StoredResponses:
-    responses = as_responses(values)
-    if form == "sparse":
-        return SparseResponses.from_long(responses.to_long())
-    return responses if form == "memory" else on_disk(responses, folder)
+    items = ItemParameters.from_difficulty([1.3] * 6, np.linspace(-1, 1, 6))
+    apart = simulate_responses(np.repeat([-0.5, 0.5], 60) + rng.normal(size=120), items, rng=rng).values.copy()
+    apart[:60, 3:] = apart[60:, :3] = np.nan
+    linked = apart.copy()
+    linked[-1, 0] = 1.0
+    return apart, linked
 
 
 @pytest.mark.parametrize("form", ["memory", "sparse", "disk"])
@@ -119,14 +109,14 @@ def test_blocks_of_items_that_nobody_links_are_doubted(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(e_step.BATCH_CELLS, "cpu", 61 * 25)  # several batches
-    apart, linked = of_two_blocks(), of_two_blocks()
-    linked[-1, 0] = 1.0
-    options = {"prior": "weak", "standard_errors": False}
-    (doubt,) = fit_model(as_given(apart, form, tmp_path / "apart"), **options).doubts
+    options, forms = {"prior": "weak", "standard_errors": False}, []
+    for name, values in zip(("apart", "linked"), map(as_responses, of_two_blocks()), strict=True):
+        sparse = SparseResponses.from_long(values.to_long())
+        forms.append({"memory": values, "sparse": sparse, "disk": on_disk(values, tmp_path / name)}[form])
+    given, tied = forms[0], fit_model(forms[1], **options)
+    (doubt,) = fit_model(given, **options).doubts
     assert doubt.startswith("no respondent links 2 blocks of items (of 3, 3 items)")
-    tied = fit_model(as_given(linked, form, tmp_path / "linked"), **options)
     assert tied.doubts == ()
-    given = as_given(apart, form, tmp_path / "again")
     assert fit_model(given, anchors=tied.items.select(["item1", "item6"]), **options).doubts == ()
     assert len(fit_model(given, anchors=tied.items.select(["item1", "item2"]), **options).doubts) == 1
 
@@ -142,8 +132,7 @@ def test_blocks_are_doubted_of_every_fit() -> None:
         "testlets": lambda values: fit_bifactor(values, [*"AA", None, *"BB", None], models="rasch", max_steps=3),
         "each one": lambda values: fit_factors(values, 2, zero_loadings=pattern, max_steps=3),
     }
-    apart, linked = of_two_blocks(), of_two_blocks()
-    linked[-1, 0] = 1.0
+    apart, linked = of_two_blocks()
     for name, fit in fits.items():
         doubts = fit(apart).summary()["doubts"]
         assert [doubt[:65] for doubt in doubts] == (name != "each one") * [
@@ -153,20 +142,13 @@ def test_blocks_are_doubted_of_every_fit() -> None:
 
 
 def test_a_free_item_links_no_groups() -> None:
-    values, groups = of_two_blocks(), ["a"] * 60 + ["b"] * 60
+    values, groups = of_two_blocks()[0], ["a"] * 60 + ["b"] * 60
     values[60:, 2] = np.arange(60) % 2  # of both groups, which have no other item in common
     few: dict[str, Any] = {"prior": "weak", "max_steps": 3}
     assert fit_groups(values, groups, **few).doubts == ()
     assert "(of 4, 3 items)" in fit_groups(values, groups, free_items=["item3"], **few).doubts[0]
     values[59, 5] = 1.0
     assert fit_groups(values, groups, free_items=["item3"], **few).doubts == ()
-
-
-def test_the_command_says_so(tmp_path: Path) -> None:
-    two_camps().to_long().to_csv(tmp_path / "camps.csv", index=False)
-    done = run(f"fit {tmp_path}/camps.csv -o {tmp_path}/out --quiet")
-    assert "warning: 50% of the slopes are negative: this is not a scale of ability" in done.err
-    assert pd.read_json(tmp_path / "out" / "fit.json", typ="series")["doubts"]
 
 
 def test_slopes_and_difficulties_that_the_data_hardly_determine_are_named() -> None:

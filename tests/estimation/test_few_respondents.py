@@ -9,8 +9,9 @@ import torch
 from scipy import stats
 
 from builders.problem import make_problem
+from builders.refusals import is_refused
 from builders.simulated import drawn
-from irtbench import FitSettings, InputError, ItemParameters, ResponseMatrix, fit_model, simulate_responses
+from irtbench import FitSettings, ItemParameters, ResponseMatrix, fit_model, simulate_responses
 from irtbench.estimation.few_respondents import messages
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.few_respondents.item_grid import ItemGrid, curves
@@ -24,7 +25,7 @@ from irtbench.estimation.few_respondents.learnt_prior import (
     with_long_tails,
 )
 from irtbench.estimation.few_respondents.messages import Beliefs, Surroundings, outcomes_of, outweigh_the_odds
-from irtbench.estimation.item_quantiles import normal_points, weighted_quantiles
+from irtbench.estimation.item_quantiles import weighted_quantiles
 from irtbench.estimation.marginal.acceleration import FixedPoint
 from irtbench.models.priors import GuessingPrior, Hierarchy, Priors
 from irtbench.models.pyro_model.tensors import ItemTensors
@@ -57,8 +58,7 @@ def test_the_scores_of_a_fit_to_few_are_its_own_abilities_with_their_error_and_w
     np.testing.assert_allclose(fitted.abilities.covariance.sum(axis=0), 0, atol=1e-9)
     assert scores["person_fit"].isna().all()
     assert (scores["method"] == "joint").all()
-    with pytest.raises(InputError, match="carry their error already"):
-        with_item_error(abilities, responses, fitted.items, item_error="delta")
+    is_refused("carry their error already", with_item_error, abilities, responses, fitted.items, item_error="delta")
 
 
 PRIOR = Hierarchy((0.1, 0.2), (0.3, 1.2), 0.3, of="difficulty")
@@ -77,29 +77,20 @@ def simulated(
     return theta, items, simulate_responses(theta, items, rng=rng)
 
 
-def of_known_people(theta: np.ndarray, right: np.ndarray, asked: np.ndarray) -> Surroundings:
-    """People whose abilities are known: each has a node for himself."""
+def of_known_people(theta: np.ndarray, right: np.ndarray) -> Surroundings:
+    """People whose abilities are known, and who answered everything: each has a node for himself."""
     n, n_items = right.shape
     each, flat = torch.eye(n, dtype=torch.float64), torch.ones(2, n_items, n, dtype=torch.float64)
-    numbers = torch.from_numpy(np.stack([asked - right, right])).to(torch.int16)
+    numbers = torch.from_numpy(np.stack([1 - right, right])).to(torch.int16)
     return Surroundings(torch.from_numpy(theta), each, flat, numbers, outcomes_of(numbers))
 
 
 def start_grid(around: Surroundings, *, guessed: bool = False) -> ItemGrid:
-    """Nodes as wide as the prior."""
     n_items = around.numbers.shape[2]
     centre = torch.tensor([0.1, 0.2, -1.1], dtype=torch.float64).expand(n_items, 3)
     covariance = torch.diag(torch.tensor([0.09, 1.44, 0.3], dtype=torch.float64)).expand(n_items, 3, 3)
     ones = torch.ones_like(centre[:, 0])
     return ItemGrid.around(centre, covariance, ones, torch.full((n_items,), guessed), 0.0 * ones)
-
-
-def placed(beliefs: Beliefs) -> Beliefs:
-    """Nodes where the posteriors are."""
-    for _ in range(6):
-        beliefs = beliefs.with_levels()
-        beliefs = replace(beliefs, grid=beliefs.grid.placed(beliefs.priors))
-    return beliefs.with_levels()
 
 
 def test_a_few_answers_an_item_are_summed_over_those_who_gave_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,14 +102,9 @@ def test_a_few_answers_an_item_are_summed_over_those_who_gave_them(monkeypatch: 
         np.testing.assert_allclose(getattr(few.items, name), getattr(every.items, name), atol=1e-6)
 
 
-def test_nodes_go_part_of_the_way_and_a_component_of_less_than_an_item_is_none() -> None:
-    rng = np.random.default_rng(6)
-    right = (rng.random((30, 5)) < 0.6).astype(float)
-    around = of_known_people(rng.normal(size=30), right, np.ones_like(right))
-    beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS).with_levels()
-    whole, part = (beliefs.grid.placed(PRIORS, gain=gain) for gain in (1.0, 0.25))
-    torch.testing.assert_close(part.centre, 0.75 * beliefs.grid.centre + 0.25 * whole.centre)
-    torch.testing.assert_close(part.root, 0.75 * beliefs.grid.root + 0.25 * whole.root)
+def test_a_component_of_less_than_an_item_is_none() -> None:
+    around = of_known_people(np.zeros(30), np.ones((30, 5)))
+    beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS)
     for share, of_items in ((0.19, False), (0.21, True)):  # of five items
         mixture = Hierarchy.mixture([(share, PRIOR), (1 - share, PRIOR)])
         of_two = replace(beliefs, priors=replace(PRIORS, hierarchy=mixture))
@@ -130,8 +116,11 @@ def test_a_guessed_items_posterior_is_that_of_a_fine_grid() -> None:
     rng = np.random.default_rng(0)
     theta = rng.normal(size=60)
     right = (rng.random((60, 1)) < 0.2 + 0.8 / (1 + np.exp(-1.3 * (theta[:, None] - 0.3)))).astype(float)
-    around = of_known_people(theta, right, np.ones_like(right))
-    grid = placed(Beliefs(around, start_grid(around, guessed=True), PRIORS, PRIORS)).grid
+    around = of_known_people(theta, right)
+    beliefs = Beliefs(around, start_grid(around, guessed=True), PRIORS, PRIORS)
+    for _ in range(6):  # nodes where the posterior is
+        beliefs = replace(beliefs, grid=beliefs.with_levels().grid.placed(PRIORS))
+    grid = beliefs.with_levels().grid
     mean, covariance, quantiles = grid.estimates([(1.0, PRIORS)])
     axes = np.linspace(-1.3, 1.6, 40), np.linspace(-5, 4, 61), np.linspace(-5, 1.5, 90)
     log_a, b, logit = (torch.from_numpy(part.reshape(-1)) for part in np.meshgrid(*axes, indexing="ij"))
@@ -169,7 +158,7 @@ def test_the_posterior_of_a_small_table_is_close_to_that_of_all_together() -> No
     nodes = torch.linspace(-6, 6, 61, dtype=torch.float64)
     known = torch.ones(2, 3, 61, dtype=torch.float64)
     start = torch.softmax(-0.5 * nodes**2, dim=0)[:, None].expand(61, 4)
-    around = replace(of_known_people(np.zeros(4), x, np.ones_like(x)), theta=nodes, posterior=start, curves=known)
+    around = replace(of_known_people(np.zeros(4), x), theta=nodes, posterior=start, curves=known)
     beliefs = Beliefs(around, start_grid(around), PRIORS, PRIORS)
     for _ in range(12):
         weights = beliefs.grid.log_mass(PRIORS) - beliefs.grid.level
@@ -189,7 +178,7 @@ def test_a_sign_that_is_chance_is_turned_and_one_that_is_not_stays() -> None:
     theta, _, responses = simulated(60, 40, seed=3)
     values = responses.values.copy()
     values[:, 0] = 1 - values[:, 0]  # a key that is reversed
-    around = of_known_people(theta, values, np.ones_like(values))
+    around = of_known_people(theta, values)
     grid = start_grid(around)
     sign = grid.sign.clone()
     sign[:2] = -1.0  # of the first rightly, of the second by chance
@@ -200,7 +189,7 @@ def test_a_sign_that_is_chance_is_turned_and_one_that_is_not_stays() -> None:
 
 
 def test_the_covariance_of_abilities_keeps_mean_and_unit() -> None:
-    around = of_known_people(np.linspace(-1, 2, 8) ** 2, np.ones((8, 1)), np.ones((8, 1)))
+    around = of_known_people(np.linspace(-1, 2, 8) ** 2, np.ones((8, 1)))
     soft = torch.softmax(-((around.theta[:, None] - around.theta) ** 2), dim=0)
     theta, covariance = replace(around, posterior=soft).standardised_abilities
     variance = replace(around, posterior=soft).abilities[1]
@@ -263,7 +252,7 @@ def test_a_fit_that_did_not_settle_has_no_standard_errors(monkeypatch: pytest.Mo
 
 def test_slopes_of_sixty_items_and_forty_respondents_are_covered_and_have_quantiles() -> None:
     covered, learnt = [], []
-    for seed in range(3):
+    for seed in range(2):
         theta, items, responses = simulated(40, 60, seed=seed)
         fitted = fit_model(responses, HIERARCHICAL)
         assert fitted.converged
@@ -275,7 +264,7 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_covered_and_have_quanti
         covered.append(np.abs(fitted.items.intercept - d) < 1.96 * errors["intercept"])
         learnt.append(fitted.priors.hierarchy.deviation[0])
         assert "uncertain by a factor of" in fitted.priors.describe()
-    # 180 slopes: a standard error of .016 were they independent; information as if theta were seen covers .74
+    # 120 slopes: a standard error of .02 were they independent; information as if theta were seen covers .74
     assert 0.89 < np.mean(covered) < 0.99
     assert np.mean(learnt) == pytest.approx(0.3, abs=0.08)
     columns = fitted.quantile_columns()
@@ -288,11 +277,6 @@ def test_slopes_of_sixty_items_and_forty_respondents_are_covered_and_have_quanti
 
 
 def test_quantiles_of_uneven_points() -> None:
-    # a standard normal density by points of one twice as wide, or moved by 1, weighted
-    for centre, width in ((0.0, 2.0), (1.0, 1.2)):
-        values = centre + width * normal_points(1, 512).T
-        mass = torch.softmax(0.5 * ((values - centre) / width) ** 2 - 0.5 * values**2, dim=1)
-        np.testing.assert_allclose(weighted_quantiles(values, mass)[:, 0], [-1.96, 0.0, 1.96], atol=0.03)
     three = weighted_quantiles(torch.tensor([[2.0, 1.0, 3.0]]), torch.tensor([[0.2, 0.4, 0.4]]))
     # half of each point's mass lies below it: .2, .5 and .8
     assert three[:, 0].tolist() == pytest.approx([1.0, 2.0, 3.0])
@@ -404,7 +388,7 @@ def test_an_item_that_all_got_right_is_the_easiest_and_the_least_known() -> None
     _, _, responses = simulated(20, 15, seed=5)
     values = responses.values.copy()
     values[:, 0] = 1.0
-    fitted = fit_model(ResponseMatrix(values, responses.respondent_ids, responses.item_ids), HIERARCHICAL)
+    fitted = fit_model(values, HIERARCHICAL)
     assert fitted.converged
     errors = fitted.items.standard_errors()["intercept"]
     assert errors[0] > 1.3 * np.median(errors)

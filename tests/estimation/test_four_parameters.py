@@ -15,6 +15,7 @@ import torch
 from pyro.distributions import constraints
 
 from builders.command_line import refused, run
+from builders.refusals import is_refused
 from builders.scales import scale_of
 from irtbench import InputError, ResponseMatrix, Scale, fit_model, global_fit, item_fit, link_scales
 from irtbench.bank.bank import ItemBank, load_bank, save_bank
@@ -36,10 +37,6 @@ from irtbench.scoring.scores import score_responses
 CPU = torch.device("cpu")
 
 
-def nodes() -> NodeTensors:
-    return NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
-
-
 def truth(n_items: int, *, upper: float | None, seed: int) -> ItemParameters:
     rng = np.random.default_rng(seed)
     a, b = rng.uniform(1.2, 2.2, n_items), np.linspace(-1.8, 1.2, n_items)
@@ -49,7 +46,7 @@ def truth(n_items: int, *, upper: float | None, seed: int) -> ItemParameters:
 
 def four_as_mirt(rows: ResponseRows, nodes: NodeTensors) -> None:
     """mirt's priors lnorm(.2, .5) of a, norm(-1.5, .5) of logit c, norm(2.5, .5) of logit u; d has none."""
-    items = four(rows.n_items)
+    items = CategoryItems([Logistic(lower=True, upper=True)] * rows.n_items, [2] * rows.n_items, 1, CPU)
     like = torch.zeros(rows.n_items, dtype=torch.float64)
     densities = {
         "slope": dist.LogNormal(like + 0.2, 0.5),
@@ -65,10 +62,6 @@ def four_as_mirt(rows: ResponseRows, nodes: NodeTensors) -> None:
         pyro.sample("responses", CollapsedCategories(x, items, nodes), obs=rows)
 
 
-def four(n_items: int) -> CategoryItems:
-    return CategoryItems([Logistic(lower=True, upper=True)] * n_items, [2] * n_items, 1, CPU)
-
-
 @pytest.fixture
 def mirt(reference: Path) -> tuple[ResponseMatrix, Path]:
     folder = reference / "next" / "09_bifactor_4pl"
@@ -78,7 +71,8 @@ def mirt(reference: Path) -> tuple[ResponseMatrix, Path]:
 
 def test_the_figures_are_those_of_mirt_under_its_priors(mirt: tuple[ResponseMatrix, Path]) -> None:
     responses, folder = mirt
-    problem = CategoryProblem.of(four_as_mirt, encode_responses(responses, CPU), nodes())
+    nodes = NodeTensors.from_quadrature(normal_grid(), dtype=torch.float64, device=CPU)
+    problem = CategoryProblem.of(four_as_mirt, encode_responses(responses, CPU), nodes)
     with torch.no_grad():
         _, found = find_mode_on_right_nodes(problem, problem.starting_values(), tolerance=1e-5, max_steps=100)
     assert found.status.converged
@@ -129,8 +123,7 @@ def test_a_bank_keeps_upper_asymptotes_and_only_who_expects_them_gets_them(tmp_p
     items, scale = small_bank()
     save_bank(ItemBank((scale,)), tmp_path / "bank.json")
     assert json.loads((tmp_path / "bank.json").read_text())["schema_version"] == 4
-    with pytest.raises(InputError, match="upper asymptotes"):
-        load_bank(tmp_path / "bank.json")
+    is_refused("upper asymptotes", load_bank, tmp_path / "bank.json")
     back = load_bank(tmp_path / "bank.json", upper_asymptotes=True).scales[0]
     np.testing.assert_array_equal(back.items.upper_asymptote, items.upper_asymptote)
     np.testing.assert_array_equal(back.items.covariance, items.covariance)
@@ -154,13 +147,11 @@ def test_items_csv_there_and_back(tmp_path: Path) -> None:
     assert list(items.table().columns[6:]) == [
         "upper_asymptote", "se_discrimination", "se_difficulty", "se_guessing", "se_intercept", "se_upper_asymptote",
     ]  # fmt: skip
-    with pytest.raises(InputError, match="upper asymptotes"):
-        read_parameters(tmp_path / "items.csv")
+    is_refused("upper asymptotes", read_parameters, tmp_path / "items.csv")
     back = read_parameters(tmp_path / "items.csv", upper_asymptotes=True)
     np.testing.assert_allclose(back.upper_asymptote, items.upper_asymptote)  # type: ignore[arg-type]
     assert back.guessing_estimated.all()
-    with pytest.raises(InputError, match="upper asymptotes"):
-        as_parameters(pd.read_csv(tmp_path / "items.csv"))
+    is_refused("upper asymptotes", as_parameters, pd.read_csv(tmp_path / "items.csv"))
     np.testing.assert_allclose(items.select(("item3", "item1")).upper_asymptote, items.upper_asymptote[[2, 0]])  # type: ignore[index, arg-type]
 
 
@@ -172,8 +163,7 @@ def test_what_knows_no_upper_asymptote_refuses_it() -> None:
         lambda: link_scales(items, items),
         lambda: with_item_error(estimate_ability(rows, items), rows, items),
     ):
-        with pytest.raises(InputError, match="upper asymptotes"):
-            use()
+        is_refused("upper asymptotes", use)
 
 
 def test_the_command_fits_scores_and_diagnoses_and_others_refuse(tmp_path: Path) -> None:

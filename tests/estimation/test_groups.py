@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from builders.mirt_figures import verbal
-from irtbench import FitSettings, InputError, ResponseMatrix, as_responses, fit_groups
+from builders.refusals import is_refused
+from irtbench import FitSettings, ResponseMatrix, as_responses, fit_groups
 
 
 def drawn(
@@ -98,8 +99,7 @@ CONSTANT[30:, 2] = 1
     ],
 )
 def test_wrong_input_is_named(responses: Any, groups: Any, words: dict[str, Any], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        fit_groups(responses, groups, **words)
+    is_refused(saying, fit_groups, responses, groups, **words)
 
 
 def test_where_no_item_is_free_one_that_a_group_always_gets_right_is_no_obstacle() -> None:

@@ -34,18 +34,14 @@ def fitted(responses: ResponseMatrix) -> FittedModel:
     return found
 
 
-def some_items(n_items: int) -> ItemTensors:
-    generator = torch.Generator().manual_seed(2)
-    values = torch.rand(n_items, 3, generator=generator, dtype=torch.float64) + torch.tensor([0.8, -0.5, 0.0])
-    return ItemTensors(values[:, :1], values[:, 1], 0.3 * values[:, 2])
-
-
 @pytest.mark.parametrize("trials", [1, 3])
 def test_an_items_likelihood_is_that_of_all_responses(trials: int, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = ItemParameters.from_difficulty([1.0, 1.5, 0.8, 1.2], [-0.5, 0.3, 1.0, 0.0], 0.15)
     rng = np.random.default_rng(1)
     data = simulate_responses(rng.normal(size=200), truth, rng=rng, missing=0.2, trials=trials)
-    problem, items = make_problem(data, free=True), some_items(4)
+    generator, problem = torch.Generator().manual_seed(2), make_problem(data, free=True)
+    values = torch.rand(4, 3, generator=generator, dtype=torch.float64) + torch.tensor([0.8, -0.5, 0.0])
+    items = ItemTensors(values[:, :1], values[:, 1], 0.3 * values[:, 2])
     places = torch.tensor([[1.2, -0.4], [0.5, -1.0], [2.0, 0.6]], dtype=torch.float64)
     c = torch.tensor([0.0, 0.1, 0.3], dtype=torch.float64)
     here, expected, item = problem.evaluate(items).counts.log_likelihood, [], torch.full((3,), 2)

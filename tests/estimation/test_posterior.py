@@ -5,6 +5,7 @@ scripts/posterior_against_nuts.py compares it with NUTS; docs/uncertainty.md has
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,8 @@ from scipy import special, stats
 
 from builders.few_draws import few_draws
 from builders.problem import make_problem
-from irtbench import InputError, ItemParameters, ResponseMatrix, SparseResponses, as_responses, simulate_responses
+from builders.refusals import is_refused
+from irtbench import ItemParameters, ResponseMatrix, SparseResponses, as_responses, simulate_responses
 from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.observed_information import observed_information
@@ -208,40 +210,37 @@ def test_no_convergence_is_reported(five: ResponseMatrix) -> None:
     assert found.steps == 200
 
 
-def refusal(problem: Problem, items: ItemTensors, **options) -> str:
-    with pytest.raises(InputError) as raised:
-        fit_posterior(problem, items, "normal", seed=0, **options)
-    assert "\n" not in str(raised.value)
-    return str(raised.value)
+normal = partial(fit_posterior, kind="normal", seed=0)
 
 
 def test_problems_without_a_posterior_are_refused(five: ResponseMatrix) -> None:
     flat = Priors.named("none")
     problem = make_problem(five, flat, free=True)
-    assert "guessing without a prior has an improper posterior" in refusal(problem, problem.starting_values())
+    is_refused("guessing without a prior has an improper posterior", normal, problem, problem.starting_values())
 
     few = simulated(30, [1.5, 1.2, 2.0], [1.5, -0.5, 0.2], seed=4)
     problem = make_problem(few, flat)
     mode = find_mode(problem).items
     worst = int(drop_at_endless_slopes(problem, mode).argmin())
     names = ["i1", "i2", "i3"]
-    assert f"item {names[worst]}: without a prior of its slope" in refusal(problem, mode, item_ids=names)
-    assert f"item {worst + 1} of 3: without" in refusal(problem, mode)
+    is_refused(f"item {names[worst]}: without a prior of its slope", normal, problem, mode, item_ids=names)
+    is_refused(f"item {worst + 1} of 3: without", normal, problem, mode)
 
     wide = make_problem(five.select_respondents(five.respondent_ids[:5]), flat)
-    assert "5 items and 5 respondents" in refusal(wide, wide.starting_values())
+    is_refused("5 items and 5 respondents", normal, wide, wide.starting_values())
 
 
 def test_problems_the_guide_is_not_made_for_are_refused(five: ResponseMatrix) -> None:
     problem = make_problem(five, Priors.named("weak"))
     start = problem.starting_values()
     start.slope[:, 0] = torch.tensor([-9.0, 9.0, -9.0, 9.0, -9.0])
-    assert "not positive definite" in refusal(problem, start)
+    is_refused("not positive definite", normal, problem, start)
     sparse = encode_responses(SparseResponses.from_long(five.to_long()), torch.device("cpu"))
-    assert "needs a response matrix" in refusal(replace(problem, rows=sparse), start)
+    is_refused("needs a response matrix", normal, replace(problem, rows=sparse), start)
     theta = torch.cat([problem.nodes.theta, problem.nodes.theta], dim=1)
     two = replace(problem, nodes=replace(problem.nodes, theta=theta))
-    assert "2 abilities; expected one" in refusal(two, ItemTensors.from_matrix(torch.zeros(5, 4, dtype=torch.float64)))
+    flat = ItemTensors.from_matrix(torch.zeros(5, 4, dtype=torch.float64))
+    is_refused("2 abilities; expected one", normal, two, flat)
 
 
 @pytest.mark.parametrize("prior", ["none", "weak", "hierarchical", "guessing"])
@@ -380,7 +379,7 @@ def test_an_item_with_asymptotes_agrees_with_integration_over_a_grid(kind: str) 
 def test_one_flat_slope_of_few_respondents_is_refused() -> None:
     rows = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1]] * 3 + [[0, 1, 0]], dtype=np.float64)
     problem = problem_of(as_responses(rows), FitSettings(kind="1pl"), normal_grid())
-    assert "all items: without a prior of its slope" in refusal(problem, find_mode(problem).items)
+    is_refused("all items: without a prior of its slope", normal, problem, find_mode(problem).items)
 
 
 def test_the_logarithm_of_the_normal_distribution_function_and_its_slope() -> None:

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyro
@@ -43,26 +42,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "population": {"population": "estimated", "tolerance": 1e-3},
     "adam": {"optimiser": "adam", "max_steps": 1},
 }
-SITES = {
-    "3pl": {"slope", "intercept", "guessing_logit", "responses"},
-    "hierarchical": {"log_slope_and_intercept", "responses"},
-}
-
-
 # ---- what is fitted is what the model says
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_fit_runs_pyros_sample_statements_and_its_svi(kind: str) -> None:
-    # a hierarchy of up to 500 respondents has no mode, and no steps to it
-    responses = drawn(510 if kind == "hierarchical" else 150, 6)
-    with (
-        patch.object(pyro, "sample", wraps=pyro.sample) as sample,
-        patch.object(SVI, "step", autospec=True, side_effect=SVI.step) as step,
-    ):
-        fitted = fit_model(responses, FitSettings(**KINDS[kind]))
-    assert {call.args[0] for call in sample.call_args_list} == SITES.get(kind, {"slope", "intercept", "responses"})
-    assert step.call_count > (0 if kind == "adam" else fitted.steps) >= 0
 
 
 NARROW = dist.StudentT(torch.tensor(3.0).double(), 1.0, 0.3)
@@ -161,30 +141,10 @@ def test_fisher_scoring_refuses_a_guide_that_is_no_point() -> None:
             svi.step(*dense(300))
 
 
-def test_a_first_step_taken_back_leaves_the_start_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the first step is far too long the next is tried from the same place."""
-    problem = make_problem(drawn(300, 5))
-    start = problem.starting_values()
-    usual, tried = find_mode(problem, start=start), []
-    evaluate = Problem.evaluate
-
-    def refused_at_first(self: Problem, items: ItemTensors) -> Evaluation:
-        tried.append(items)
-        here = evaluate(self, items)
-        return here if len(tried) != 2 else Evaluation(items, here.counts, -1e9)
-
-    monkeypatch.setattr(Problem, "evaluate", refused_at_first)
-    found = find_mode(problem, start=start)
-    torch.testing.assert_close(tried[0].matrix, start.matrix, atol=0, rtol=0)
-    assert found.status.converged
-    torch.testing.assert_close(found.items.matrix, usual.items.matrix, atol=1e-5, rtol=0)
-
-
 # ---- the loss is Pyro's
 
 
 def gradients(loss: Any, model: Callable[..., Any], guide: Any, rows: Tensor, nodes: NodeTensors) -> Any:
-    """The loss, and the gradient of every parameter of the guide."""
     for parameter in guide.parameters():
         parameter.grad = None
     torch.manual_seed(4)  # of the guide's draws and the minibatch
@@ -306,7 +266,6 @@ def test_parameters_random_numbers_and_settings_are_as_before(
 
 
 def same(one: FittedModel, other: FittedModel) -> bool:
-    """To the bit."""
     pairs = ((getattr(x.items, name) for x in (one, other)) for name in ("discrimination", "intercept", "guessing"))
     return all(np.array_equal(a, b) for a, b in pairs) and one.log_likelihood == other.log_likelihood
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from irtbench import FitSettings, InputError
+from builders.refusals import is_refused
+from irtbench import FitSettings
 from irtbench.models.priors import GuessingPrior
 
 ONE = {"q1": (0.0, 1.0)}
@@ -42,8 +43,7 @@ FOUR = {"kind": "4pl"}
     ],
 )
 def test_what_cannot_be_is_refused(settings: dict[str, Any], saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        FitSettings(**settings)
+    is_refused(saying, FitSettings, **settings)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,7 @@ def test_what_cannot_be_is_refused(settings: dict[str, Any], saying: str) -> Non
     ],
 )
 def test_what_is_no_density_is_refused(text: str, words: str) -> None:
-    with pytest.raises(InputError, match=rf"FitSettings.prior_guessing: .*{words}"):
-        FitSettings(kind="3pl", prior_guessing=text)
+    is_refused(rf"FitSettings.prior_guessing: .*{words}", FitSettings, kind="3pl", prior_guessing=text)
 
 
 def test_the_usual_priors_in_words_are_the_usual_priors_and_each_replaces_its_part() -> None:

@@ -14,13 +14,12 @@ from scipy.special import logit
 
 from builders.mirt_figures import papers_scale
 from builders.problem import right_or_wrong
+from builders.refusals import is_refused
 from irtbench import InputError, ItemParameters, ResponseMatrix, fit_model, likelihood_ratio
 from irtbench.estimation.factors import FactorModel, factor_scores, fit_factors
 from irtbench.estimation.marginal.nodes import MOST_ERROR, change_of_likelihood
 from irtbench.estimation.several_abilities.factor_problem import Factors, factor_problem
 from irtbench.estimation.several_abilities.rotation_freedom import number_of_turns, towards_pattern
-from irtbench.estimation.status import Status, Stop
-from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.scoring.ability import estimate_ability
 
@@ -46,10 +45,9 @@ def simple_structure(n_each: int, n_factors: int, *, seed: int, steep: float = 1
     return slopes
 
 
-def two_abilities(n_respondents: int, *, seed: int) -> tuple[NDArray[np.float64], ResponseMatrix]:
-    """Slopes of ten items, five on the first ability and five on the second, and responses."""
-    slopes = simple_structure(5, 2, seed=seed)
-    return slopes, drawn(slopes, n_respondents, seed=seed)[1]
+def two_abilities(n_respondents: int, *, seed: int) -> ResponseMatrix:
+    """Responses to ten items, five on the first ability and five on the second."""
+    return drawn(simple_structure(5, 2, seed=seed), n_respondents, seed=seed)[1]
 
 
 @pytest.mark.slow
@@ -219,43 +217,30 @@ def test_two_factors_reach_mirts_likelihood(real_data: Path, reference: Path, la
 
 @pytest.mark.slow
 def test_four_abilities_by_quasi_monte_carlo_come_near_the_smaller_model() -> None:
-    _, responses = two_abilities(400, seed=4)
+    responses = two_abilities(400, seed=4)
     two, four = fit_factors(responses, 2), fit_factors(responses, 4)
     assert four.slopes.shape == (10, 4)
     assert four.log_likelihood > two.log_likelihood - 1.0  # it contains the smaller one
 
 
-def model_of(slopes: np.ndarray, log_likelihood: float, n_respondents: int) -> FactorModel:
-    return FactorModel(
-        item_ids=tuple("ab"[: len(slopes)]),
-        slopes=slopes,
-        intercepts=np.zeros((len(slopes), 1)),
-        models=(Logistic(),) * len(slopes),
-        categories=((0, 1),) * len(slopes),
-        zero_loadings=None,
-        log_likelihood=log_likelihood,
-        n_respondents=n_respondents,
-        n_by_item=np.full(len(slopes), n_respondents),
-        nodes="",
-        status=Status(Stop.CONVERGED, 1),
-    )
-
-
-def test_loadings_and_communality() -> None:
-    fitted = model_of(np.array([[1.702, 0.0]]), 0.0, 10)
+def test_loadings_and_the_halved_p_of_a_parameter_on_its_boundary(exploratory: FactorModel) -> None:
     # a = 1.702: h2 = a^2 / (a^2 + 1.702^2) = 1/2, the loading its root
-    np.testing.assert_allclose(fitted.loadings, [[np.sqrt(0.5), 0.0]])
-
-
-def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
-    one, two = model_of(np.ones((2, 1)), -100.0, 50), model_of(np.ones((2, 2)), -98.0, 50)
+    one = replace(exploratory, slopes=np.array([[1.702, 0]]), covariance=None)
+    np.testing.assert_allclose(one.loadings, [[np.sqrt(0.5), 0]])
+    models, categories = exploratory.models[:2], exploratory.categories[:2]
+    one, two = (
+        replace(
+            exploratory, item_ids=("a", "b"), models=models, categories=categories, covariance=None, n_respondents=50,
+            slopes=np.ones((2, n)), intercepts=np.zeros((2, 1)), log_likelihood=level,
+        )
+        for n, level in ((1, -100.0), (2, -98.0))
+    )  # fmt: skip
     # 4 and 5 parameters, statistic 4: P(chi2(1) > 4) = .0455
     whole, halved = likelihood_ratio(one, two), likelihood_ratio(one, two, on_boundary=True)
     assert whole.df == 1
     assert whole.p == pytest.approx(0.04550, abs=1e-5)
     assert halved.p == whole.p / 2
-    with pytest.raises(InputError, match="more parameters"):
-        likelihood_ratio(two, one)
+    is_refused("more parameters", likelihood_ratio, two, one)
     for n in (49, 51):
         with pytest.raises(InputError, match=f"models of {n} and 50 respondents cannot be compared"):
             likelihood_ratio(replace(one, n_respondents=n), two)
@@ -271,12 +256,11 @@ def test_the_halved_p_of_a_parameter_on_its_boundary() -> None:
     ],
 )
 def test_bad_patterns_are_refused(n_factors: int, zeros: np.ndarray | None, saying: str) -> None:
-    with pytest.raises(InputError, match=saying):
-        fit_factors(two_abilities(50, seed=5)[1], n_factors, zero_loadings=zeros)
+    is_refused(saying, fit_factors, two_abilities(50, seed=5), n_factors, zero_loadings=zeros)
 
 
 def test_scores_of_one_factor_are_eaps() -> None:
-    first = two_abilities(600, seed=3)[1].select_items([f"item{j}" for j in range(5)])
+    first = two_abilities(600, seed=3).select_items([f"item{j}" for j in range(5)])
     one = fit_factors(first, 1, tolerance=1e-5)
     items = ItemParameters(first.item_ids, one.slopes[:, 0], one.intercept, np.zeros(5), np.zeros(5, dtype=bool))
     scores, abilities = factor_scores(one, first), estimate_ability(first, items)

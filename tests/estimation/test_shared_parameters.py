@@ -11,6 +11,7 @@ import torch
 import irtbench
 from builders.by_hand import Read, counts_of
 from builders.mirt_figures import lsat6
+from builders.refusals import is_refused
 from irtbench.estimation.marginal import observed_information
 
 
@@ -228,8 +229,7 @@ def test_wrong_anchors_are_refused_in_a_line(simulated) -> None:
         (anchor, {"model": "3pl", "prior": "none"}, "guessing without a prior"),
         ("items.csv", {}, "expected ItemParameters or a data frame"),
     ):
-        with pytest.raises(irtbench.InputError, match=said):
-            irtbench.fit_model(simulated, anchors=anchors, **options)
+        is_refused(said, irtbench.fit_model, simulated, anchors=anchors, **options)
 
 
 def test_a_4pl_has_items_of_other_models_beside_it(simulated) -> None:

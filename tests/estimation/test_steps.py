@@ -14,10 +14,10 @@ from scipy.stats import norm
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from builders.problem import make_problem
+from builders.refusals import is_refused
 from builders.simulated import drawn, simulated
 from irtbench import (
     FitSettings,
-    InputError,
     ItemParameters,
     fit_bifactor,
     fit_categories,
@@ -38,35 +38,26 @@ from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode
 from irtbench.estimation.marginal.nodes import BOUND, REACH, Posteriors, nodes_near
 from irtbench.estimation.marginal.observed_information import joint_parameter_covariance
 from irtbench.estimation.threads import FEW_CELLS, threads_for
-from irtbench.models.priors import PriorName
 from irtbench.models.pyro_model.tensors import ItemTensors
 from irtbench.models.quadrature import normal_grid
 
 
-@pytest.mark.parametrize("prior", ["none", "weak"])
-def test_a_start_from_coarse_nodes_changes_the_steps_and_not_the_maximum(
-    monkeypatch: pytest.MonkeyPatch, prior: PriorName
-) -> None:
-    responses = drawn(1200, 12)
-    settings = FitSettings(kind="3pl", prior=prior, standard_errors=False, tolerance=1e-6)
-    coarse = fit_model(responses, settings)
-    monkeypatch.setattr(scale_fit, "rough_start", lambda problem: RoughStart(problem.starting_values()))
-    plain = fit_model(responses, settings)
-    assert coarse.converged
-    assert plain.converged
-    assert coarse.steps < plain.steps
-    assert coarse.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
-    np.testing.assert_allclose(coarse.items.guessing, plain.items.guessing, atol=1e-5)
-
-
-def test_a_start_from_a_sample_changes_the_steps_and_not_the_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
-    responses = drawn(8500, 12, missing=0.1)
-    settings = FitSettings(standard_errors=False)
-    sampled = fit_model(responses, settings)
+@pytest.mark.parametrize("of", ["coarse nodes, none", "coarse nodes, weak", "a sample"])
+def test_a_rough_start_changes_the_steps_and_not_the_maximum(monkeypatch: pytest.MonkeyPatch, of: str) -> None:
+    responses, words = drawn(8500, 12, missing=0.1), dict[str, Any]()
+    if of != "a sample":
+        responses, words = drawn(1200, 12), {"kind": "3pl", "prior": of.split(", ")[1], "tolerance": 1e-6}
+    rough = fit_model(responses, standard_errors=False, **words)
     monkeypatch.setattr(fisher_scoring, "SAMPLE", 10**9)
-    plain = fit_model(responses, settings)
-    assert sampled.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
-    np.testing.assert_allclose(sampled.items.discrimination, plain.items.discrimination, atol=1e-5)
+    if of != "a sample":
+        monkeypatch.setattr(scale_fit, "rough_start", lambda problem: RoughStart(problem.starting_values()))
+    plain = fit_model(responses, standard_errors=False, **words)
+    assert rough.converged
+    assert plain.converged
+    assert rough.steps < plain.steps or of == "a sample"
+    assert rough.log_likelihood == pytest.approx(plain.log_likelihood, abs=1e-6)
+    for name in ("discrimination", "guessing"):
+        np.testing.assert_allclose(getattr(rough.items, name), getattr(plain.items, name), atol=1e-5)
 
 
 @pytest.mark.slow
@@ -131,8 +122,7 @@ def test_from_a_start_near_the_maximum_there_are_fewer_steps_to_it() -> None:
     warm = fit_model(responses, standard_errors=False, start=cold.items)
     assert warm.steps < cold.steps
     np.testing.assert_allclose(warm.items.discrimination, cold.items.discrimination, atol=1e-4)
-    with pytest.raises(InputError, match="start is of other items"):
-        fit_model(responses, start=cold.items.select(cold.items.item_ids[1:]))
+    is_refused("start is of other items", fit_model, responses, start=cold.items.select(cold.items.item_ids[1:]))
 
 
 def test_the_direction_satisfies_the_last_secant_equation() -> None:
@@ -182,9 +172,6 @@ def test_a_posterior_that_is_flat_between_steep_items_has_nodes_all_over() -> No
     assert found.log_likelihood == pytest.approx(counts @ np.log(shares), abs=1e-6)
 
 
-NONE = 10**9  # respondents from whom on a table is made, where none is wanted
-
-
 @torch.no_grad()
 def test_no_table_of_items_without_slope_in_single_precision_or_with_guessing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(e_step, "FEWEST", 1)
@@ -199,6 +186,8 @@ def test_no_table_of_items_without_slope_in_single_precision_or_with_guessing(mo
         assert PosteriorTable.of(problem.rows, problem.row(items)) is None
 
 
+@pytest.mark.usefixtures("threads_given")
+@pytest.mark.parametrize("threads_given", [3], indirect=True)
 @pytest.mark.parametrize(
     ("settings", "n_items", "missing", "tabulated"),
     [
@@ -217,30 +206,25 @@ def test_a_fit_by_spans_and_tables_and_several_threads_is_the_fit(
     responses, _, _ = simulated(700, n_items, seed=3, missing=missing)
     tables, of = list[PosteriorTable | None](), PosteriorTable.of
     monkeypatch.setattr(PosteriorTable, "of", lambda *given: tables.append(of(*given)) or tables[-1])  # type: ignore[func-returns-value]
-    monkeypatch.setattr(e_step, "FEWEST", NONE)
+    monkeypatch.setattr(e_step, "FEWEST", 10**9)
     exact = fit_model(responses, **settings)
     assert not any(tables)
     monkeypatch.setattr(e_step, "FEWEST", 1)
     monkeypatch.setattr(threads, "FEW_CELLS", 0)
     monkeypatch.setattr("irtbench.estimation.threads.FEW_CELLS", 0)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        found = fit_model(responses, **settings)
-    finally:
-        assert torch.get_num_threads() == 3
-        torch.set_num_threads(before)
+    found = fit_model(responses, **settings)
+    assert torch.get_num_threads() == 3
     assert any(tables) == tabulated
     assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-13)
     for name in ("discrimination", "intercept", "covariance"):
         np.testing.assert_allclose(getattr(found.items, name), getattr(exact.items, name), rtol=1e-8, atol=1e-10)
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
+@pytest.fixture(params=[2])
+def threads_given(request: pytest.FixtureRequest) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    with threadpool_limits(limits=2, user_api="blas"):
+    torch.set_num_threads(request.param)
+    with threadpool_limits(limits=request.param, user_api="blas"):
         yield
     torch.set_num_threads(before)
 
@@ -252,7 +236,7 @@ def blas_threads() -> set[int]:
     return found
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads_given")
 def test_a_fit_limits_both_and_gives_them_back_even_if_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     inside: list[tuple[int, set[int]]] = []
 
@@ -269,7 +253,7 @@ def test_a_fit_limits_both_and_gives_them_back_even_if_it_fails(monkeypatch: pyt
         assert (torch.get_num_threads(), blas_threads()) == (2, {2})
 
 
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.usefixtures("threads_given")
 def test_every_small_fit_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
 
@@ -278,6 +262,7 @@ def test_every_small_fit_is_computed_by_one_thread(monkeypatch: pytest.MonkeyPat
         return maximise(*arguments, **words)
 
     monkeypatch.setattr(fisher_scoring, "maximise", noting)
+    monkeypatch.setattr("irtbench.analysis.item_bias.MOST_TO_REFIT", 0)
     responses, _, _ = simulated(60, 4, seed=1)
     groups = ["a", "b"] * 30
     for small in (

@@ -9,9 +9,10 @@ import pandas as pd
 import pytest
 
 import irtbench
+from builders.refusals import is_refused
 from builders.simulated import simulated
 from builders.stored import on_disk
-from irtbench import InputError, ItemParameters, ResponseMatrix, StoredResponses, fit_model
+from irtbench import ItemParameters, ResponseMatrix, StoredResponses, as_responses, fit_model
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation import threads
 from irtbench.estimation.marginal import e_step
@@ -49,11 +50,13 @@ def test_every_model(
     assert_same_fit(on_disk(responses, tmp_path), responses, **settings)
 
 
-def test_with_anchors_and_a_start(tmp_path: Path) -> None:
+def test_with_anchors_and_a_start_and_from_some_of_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     responses, items, _ = simulated(500, 10, seed=12)
-    known = items.select(items.item_ids[:4])
-    assert_same_fit(on_disk(responses, tmp_path), responses, anchors=known)
-    assert_same_fit(on_disk(responses, tmp_path), responses, start=items)
+    stored = on_disk(responses, tmp_path)
+    assert_same_fit(stored, responses, anchors=items.select(items.item_ids[:4]))
+    assert_same_fit(stored, responses, start=items)
+    monkeypatch.setattr("irtbench.estimation.marginal.fisher_scoring.SAMPLE", 100)
+    assert_same_fit(stored, responses)
 
 
 def test_chosen_items_and_respondents(tmp_path: Path) -> None:
@@ -67,13 +70,7 @@ def test_chosen_items_and_respondents(tmp_path: Path) -> None:
     assert_same_fit(chosen.select_respondents(answered), some.select_respondents(answered), prior="weak")
 
 
-def test_starting_values_from_some_of_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("irtbench.estimation.marginal.fisher_scoring.SAMPLE", 100)
-    responses, _, _ = simulated(900, 12, seed=15)
-    assert_same_fit(on_disk(responses, tmp_path), responses)
-
-
-def test_settings_that_need_all_responses_are_refused(tmp_path: Path) -> None:
+def test_what_needs_all_responses_and_what_is_refused_in_memory_is_refused(tmp_path: Path) -> None:
     responses, _, _ = simulated(100, 5, seed=17)
     given = on_disk(responses, tmp_path)
     for settings, named in (
@@ -81,20 +78,10 @@ def test_settings_that_need_all_responses_are_refused(tmp_path: Path) -> None:
         ({"posterior": "normal", "prior": "weak"}, "posterior"),
         ({"optimiser": "adam"}, "optimiser adam"),
     ):
-        with pytest.raises(InputError, match=f"{named} needs all responses in memory"):
-            fit_model(given, **settings)
-
-
-def test_constant_items_are_refused_as_in_memory(tmp_path: Path) -> None:
-    responses, _, _ = simulated(100, 5, seed=18)
-    values = responses.correct.copy()
-    values[:, 2] = 1
-    constant = ResponseMatrix(values, responses.respondent_ids, responses.item_ids)
-    with pytest.raises(InputError, match="all responses are the same for item item3"):
-        fit_model(on_disk(constant, tmp_path))
-    few = ItemParameters.from_difficulty([1.0], [0.0])
-    with pytest.raises(InputError, match="start is of other items"):
-        fit_model(on_disk(responses, tmp_path), start=few)
+        is_refused(f"{named} needs all responses in memory", fit_model, given, **settings)
+    constant = on_disk(as_responses(np.where(np.arange(5) == 2, 1, responses.values)), tmp_path / "constant")
+    is_refused("all responses are the same for item item3", fit_model, constant)
+    is_refused("start is of other items", fit_model, given, start=ItemParameters.from_difficulty([1.0], [0.0]))
 
 
 def grades(n: int = 240, n_items: int = 6, *, seed: int = 1, missing: float = 0.3) -> pd.DataFrame:
@@ -165,7 +152,7 @@ def test_grades_beside_anchors(tmp_path: Path) -> None:
 
 
 def test_starting_values_and_threads_of_very_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = grades(600)
+    table = grades(300)
     stored = grades_on_disk(table, tmp_path)
     monkeypatch.setattr("irtbench.estimation.marginal.fisher_scoring.SAMPLE", 100)
     assert_same_fit_of_grades(stored, table, "grm")
@@ -185,12 +172,11 @@ def test_labels_have_the_order_of_the_levels(tmp_path: Path) -> None:
 
 def test_a_matrix_has_the_points_and_chosen_respondents_the_categories_of_all(tmp_path: Path) -> None:
     table = grades()
-    exact = irtbench.fit_categories(table, "grm").items.matrix(table)
-    part = grades_on_disk(table, tmp_path).part(0, 240)
+    exact, stored = irtbench.fit_categories(table, "grm").items.matrix(table), grades_on_disk(table, tmp_path)
+    part = stored.part(0, 240)
     np.testing.assert_array_equal(part.correct, exact.correct)
     np.testing.assert_array_equal(part.trials, exact.trials)
     assert part.respondent_ids == exact.respondent_ids
-    stored = grades_on_disk(table, tmp_path)
     some = stored.select_respondents(np.arange(240) < 3)
     assert (some.n_respondents, some.categories) == (3, stored.categories)
     assert some.n_by_level.sum() == some.n_by_item.sum()
@@ -217,21 +203,15 @@ def test_what_is_encoded_is_taken_up_by_its_levels(tmp_path: Path) -> None:
     ],
 )
 def test_grades_of_no_level_are_an_error(levels: list[Any], message: str, long: bool, tmp_path: Path) -> None:
-    with pytest.raises(irtbench.InputError, match=message):
-        grades_on_disk(grades(), tmp_path, levels, long=long)
+    is_refused(message, grades_on_disk, grades(), tmp_path, levels, long=long)
 
 
-def test_labels_without_levels_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(irtbench.InputError, match="'a' is no number; expected numbers, or levels"):
-        grades_on_disk(pd.DataFrame({"q1": ["a", "b"], "q2": ["b", "b"]}, index=["r1", "r2"]), tmp_path)
-
-
-def test_what_needs_all_in_memory_is_refused(tmp_path: Path) -> None:
+def test_labels_without_levels_and_what_needs_all_in_memory_are_refused(tmp_path: Path) -> None:
+    words = pd.DataFrame({"q1": ["a", "b"], "q2": ["b", "b"]}, index=["r1", "r2"])
+    is_refused("'a' is no number; expected numbers, or levels", grades_on_disk, words, tmp_path)
     stored = grades_on_disk(grades(), tmp_path)
-    with pytest.raises(irtbench.InputError, match="optimiser adam needs all responses in memory"):
-        irtbench.fit_categories(stored, "grm", optimiser="adam")
-    with pytest.raises(irtbench.InputError, match="have their levels"):
-        irtbench.fit_categories(stored, "grm", levels=[1, 2, 3, 4])
+    is_refused("optimiser adam needs all responses in memory", irtbench.fit_categories, stored, "grm", optimiser="adam")
+    is_refused("have their levels", irtbench.fit_categories, stored, "grm", levels=[1, 2, 3, 4])
     with pytest.raises(irtbench.InputError, match="item q2: all responses are the same"):
         irtbench.fit_categories(grades_on_disk(grades().assign(q2=3.0), tmp_path), "grm")
 

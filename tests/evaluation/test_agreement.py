@@ -144,9 +144,7 @@ def test_items_without_answers_do_not_count_and_empty_ones_only_as_a_category():
     assert agreement(answers).n_answers == 4
     counted = agreement(answers, empty="category")
     assert (counted.n_answers, counted.categories) == (5, ("", "a", "b"))
-
-
-def test_attention_checks_are_left_out_and_answers_normalised_as_asked():
+    # attention checks are left out and answers normalised as asked
     answers = answers_of(("r", "x", "Yes"), ("s", "x", "yes "), ("r", "y", "no"), ("s", "y", "no"), ("r", "check", "b"))
     items = items_with({"x": "YES", "y": "no", "check": "b"}, attention=(False, False, True))
     strict = agreement(answers, items=items)

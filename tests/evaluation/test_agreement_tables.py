@@ -100,7 +100,7 @@ def test_agreement_carries_the_intervals():
     assert result.observed_agreement == pytest.approx((5 + 4 / 3) / 9)
 
 
-def test_items_by_hand():
+def test_items_and_respondents_by_hand():
     labels = majority_labels(ANSWERS)
     assert labels.label == ("a", "b", "", "c")  # a tie has no winner
     np.testing.assert_allclose(labels.probability, [2 / 3, 1, 1 / 2, 1])
@@ -114,13 +114,10 @@ def test_items_by_hand():
     # q0: two of three say a and the key is b; q2 has no majority; q3 no key
     assert found.contradicts_key.tolist() == [True, False, False, False]
     assert list(found.table())[:3] == ["item_id", "n_answers", "plurality"]
-
-
-def test_respondents_by_hand():
-    # r0: q0 one of two others, q1 the other, q2 not: (1/2 + 1 + 0) / 3; r3 is alone on q3
+    # respondents: r0: q0 one of two others, q1 the other, q2 not: (1/2 + 1 + 0) / 3; r3 is alone on q3
     shares = peer_agreement(ANSWERS)
     np.testing.assert_allclose(shares[["r0", "r1", "r2", "r3"]], [1 / 2, 3 / 4, 0, np.nan])
-    found = respondent_agreement(ANSWERS, items=ITEMS, gold=majority_labels(ANSWERS))
+    found = respondent_agreement(ANSWERS, items=ITEMS, gold=labels)
     np.testing.assert_allclose(found.agreement, [1 / 2, 3 / 4, 0, np.nan])
     # typical: q0 (1/2 + 1/2 + 0) / 3, q1 1, q2 0
     np.testing.assert_allclose(found.expected, [4 / 9, 2 / 3, 1 / 6, np.nan])

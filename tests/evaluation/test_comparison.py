@@ -90,15 +90,9 @@ def test_shares_of_points_are_tested_exactly_as_the_points_are() -> None:
     )
     assert found["method"] == "exact"
     assert found["p"] < 1e-4  # less than 10,000 resamples can show
-    for name, times in (
-        ("p", 1),
-        ("permutation_p", 1),
-        ("p_greater", 1),
-        ("difference", 12),
-        ("lower", 12),
-        ("upper", 12),
-    ):
-        assert times * found[name] == pytest.approx(twelfths[name], rel=1e-9)
+    chances, points = ["p", "permutation_p", "p_greater"], ["difference", "lower", "upper"]
+    assert found[chances].tolist() == pytest.approx(twelfths[chances].tolist(), rel=1e-9)
+    assert (12 * found[points]).tolist() == pytest.approx(twelfths[points].tolist(), rel=1e-9)
 
 
 def test_the_three_alternatives():

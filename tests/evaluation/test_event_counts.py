@@ -156,9 +156,7 @@ def test_mean_and_interval_by_hand_and_of_independent_events() -> None:
     found = propagate(draw_events(probability, n_samples=10_000, rng=rng()), lambda who: (who == 0).sum())
     assert found.mean == pytest.approx(15, abs=0.16)  # 5 standard errors of sqrt(10.5 / 10000)
     assert found.sd == pytest.approx(np.sqrt(50 * 0.3 * 0.7), rel=0.03)  # 4 standard errors
-
-
-def test_one_sample_has_no_standard_deviation_and_an_undefined_one_no_mean() -> None:
+    # one sample has no standard deviation, and an undefined one no mean
     with pytest.warns(RuntimeWarning, match="no standard deviation"):
         found = propagate([3.0], float)
     assert found.mean == 3

@@ -36,7 +36,7 @@ def test_four_of_five_by_hand_and_other_numbers_of_votes_as_the_user_says() -> N
     assert crowd_filter(values, other_counts="share").kept.tolist() == [True, True, False]
 
 
-def test_accuracy_and_its_bounds_by_hand_and_the_papers_two() -> None:
+def test_accuracy_its_bounds_and_seeds_by_hand_and_the_papers_two() -> None:
     found = human_accuracy([5, 4, 3], [5, 5, 5], margin=0.1, rng=rng())
     assert found.accuracy == 12 / 15
     assert found.hoeffding_lower == pytest.approx(0.7)
@@ -49,6 +49,10 @@ def test_accuracy_and_its_bounds_by_hand_and_the_papers_two() -> None:
     assert 100 * hoeffding_confidence(2_500, 0.03) == pytest.approx(98.89, abs=0.005)
     assert 100 * hoeffding_confidence(2_500, 0.025) == pytest.approx(95.61, abs=0.005)
     assert hoeffding_margin(2_500, 1 - np.exp(-4.5)) == pytest.approx(0.03)
+    runs = over_seeds([0.5, 0.6, 0.7])
+    assert (runs.n_runs, runs.mean, runs.sd, runs.lowest, runs.highest) == pytest.approx((3, 0.6, 0.1, 0.5, 0.7))
+    with pytest.warns(RuntimeWarning, match="one run"):
+        assert np.isnan(over_seeds([0.5]).sd)
 
 
 def test_votes_that_filtered_flatter_and_fresh_accuracy_brackets_the_truth() -> None:
@@ -80,14 +84,6 @@ def test_votes_that_filtered_flatter_and_fresh_accuracy_brackets_the_truth() -> 
 )
 def test_fresh_accuracy_by_hand(right: tuple[int, ...], k: int, lower: float, upper: float) -> None:
     assert fresh_accuracy(crowd_filter(votes(*right), k=k)) == pytest.approx((lower, upper))
-
-
-def test_seeds_by_hand() -> None:
-    found = over_seeds([0.5, 0.6, 0.7])
-    assert (found.n_runs, found.mean, found.sd) == pytest.approx((3, 0.6, 0.1))
-    assert (found.lowest, found.highest) == (0.5, 0.7)
-    with pytest.warns(RuntimeWarning, match="one run"):
-        assert np.isnan(over_seeds([0.5]).sd)
 
 
 def test_nothing_to_count_is_undefined_and_items_alike_cannot_be_resampled() -> None:

@@ -57,9 +57,7 @@ def test_near_grades_agree_where_same_ones_are_rare() -> None:
     near = np.clip(quality + rng.integers(-1, 2, size=(200, 4)), 1, 9).astype(float)
     levels = [str(k) for k in range(1, 10)]
     assert ordered_agreement(long(near), levels).weighted_kappa > 0.8 > 0.4 > agreement(long(near)).fleiss_kappa
-
-
-def test_labels_are_in_their_order_and_others_are_refused() -> None:
+    # labels are in their order, and others are refused
     table = pd.DataFrame({"a": ["poor", "fair"], "b": ["good", "good"], "c": ["fair", "good"]}, index=["x", "y"])
     one, other = (ordered_agreement(table, order) for order in (["poor", "fair", "good"], ["fair", "poor", "good"]))
     assert one.weighted_kappa != other.weighted_kappa

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from builders.refusals import is_refused
 from irtbench import CategoryParameters, InputError
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_models.graded import Graded
@@ -49,16 +50,13 @@ def test_values_of_every_kind_are_categories_in_their_order() -> None:
 
 def test_an_item_without_a_response_and_a_pair_of_two_are_named() -> None:
     wide = pd.DataFrame({"a": [0, 1], "b": [1, 2], "c": [2, 0]}, index=["ann", "bob"])
-    with pytest.raises(InputError, match="none to item c"):
-        known().scores(long_of(wide[["a", "b"]]))
+    is_refused("none to item c", known().scores, long_of(wide[["a", "b"]]))
     twice = pd.concat([long_of(wide), long_of(wide)])
-    with pytest.raises(InputError, match="several to an item by one respondent"):
-        known().scores(twice)
+    is_refused("several to an item by one respondent", known().scores, twice)
     for name in ("respondent_id", "item_id"):
         nobody = long_of(wide).reset_index(drop=True)
         nobody.loc[4, name] = None
-        with pytest.raises(InputError, match=f"row 4, column {name}: expected a name but it is missing"):
-            CodedScores.of(nobody)
+        is_refused(f"row 4, column {name}: expected a name but it is missing", CodedScores.of, nobody)
 
 
 def test_a_category_between_reversed_steps_is_nowhere_the_most_likely() -> None:

@@ -9,7 +9,8 @@ import torch
 from hypothesis import strategies as st
 
 import irtbench
-from irtbench import InputError, simulate_responses
+from builders.refusals import is_refused
+from irtbench import simulate_responses
 from irtbench.models.curves import (
     Curve,
     by_ability,
@@ -189,15 +190,10 @@ def test_an_item_without_guessing_passes_its_gradient() -> None:
     assert torch.autograd.grad(row.log_q.sum(), z)[0].tolist() == [0.0, -0.5, -1.0]
 
 
-@pytest.mark.parametrize("missing", [-0.1, 1.5])
-def test_a_share_missing_is_one(missing: float) -> None:
-    items = ItemParameters.from_difficulty([1.0], [0.0])
-    with pytest.raises(InputError, match="missing must be between 0 and 1"):
-        simulate_responses([0.0], items, rng=np.random.default_rng(1), missing=missing)
-
-
-def test_items_in_categories_are_tried_once() -> None:
+def test_a_share_missing_is_one_and_items_in_categories_are_tried_once() -> None:
+    items, draw = ItemParameters.from_difficulty([1.0], [0.0]), {"rng": np.random.default_rng(1)}
+    for missing in (-0.1, 1.5):
+        is_refused("missing must be between 0 and 1", simulate_responses, [0.0], items, missing=missing, **draw)
     grades = np.random.default_rng(2).integers(0, 3, (60, 3))
     items = irtbench.fit_categories(grades, prior="weak").items.as_items()
-    with pytest.raises(InputError, match="items in categories are tried once"):
-        simulate_responses([0.0], items, rng=np.random.default_rng(1), trials=2)
+    is_refused("items in categories are tried once", simulate_responses, [0.0], items, trials=2, **draw)

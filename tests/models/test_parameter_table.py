@@ -10,8 +10,9 @@ import pytest
 
 import irtbench
 from builders.command_line import refused, run
+from builders.refusals import is_refused
 from builders.simulated import simulated
-from irtbench import InputError, ItemParameters, parameter_table, read_parameters
+from irtbench import ItemParameters, parameter_table, read_parameters
 from irtbench.models.parameter_table import Program, read_model_names
 
 MIXED = ItemParameters.from_difficulty(
@@ -28,20 +29,14 @@ def test_guessing_is_estimated_where_the_table_says_3pl_and_nowhere_else(tmp_pat
         np.testing.assert_array_equal(getattr(found, name), getattr(MIXED, name))
 
 
-def test_a_model_that_is_none_is_named_with_its_own_row(tmp_path: Path) -> None:
-    (tmp_path / "models.csv").write_text("item_id,model\ni1,2pl\ni2,zzz\ni3,aaa\n")
-    with pytest.raises(InputError, match=r"row 2 \(line 3\), column model: expected one of .* but got 'zzz'"):
-        read_model_names(tmp_path / "models.csv")
-
-
-def test_what_is_no_parameter_is_named(tmp_path: Path) -> None:
+def test_what_is_no_model_or_parameter_is_named(tmp_path: Path) -> None:
     path = tmp_path / "items.csv"
+    path.write_text("item_id,model\ni1,2pl\ni2,zzz\ni3,aaa\n")
+    is_refused(r"row 2 \(line 3\), column model: expected one of .* but got 'zzz'", read_model_names, path)
     path.write_text("item_id,discrimination,intercept,guessing\none,1.5,-0.5,1\n")
-    with pytest.raises(InputError, match=r"items\.csv: item parameters: guessing must be in \[0, 1\) .* one"):
-        read_parameters(path)
+    is_refused(r"items\.csv: item parameters: guessing must be in \[0, 1\) .* one", read_parameters, path)
     path.write_text("item_id,discrimination\none,1.5\n")
-    with pytest.raises(InputError, match="intercept"):
-        read_parameters(path)
+    is_refused("intercept", read_parameters, path)
 
 
 ITEMS = irtbench.ItemParameters.from_difficulty([1.0, -0.5, 2.0], [-1.0, 0.25, 1.5], [0.0, 0.2, 0.25])
@@ -93,16 +88,14 @@ def test_two_columns_are_enough(tmp_path: Path, columns: dict[str, Any]) -> None
 )
 def test_what_is_no_item_of_one_ability_is_named(tmp_path: Path, columns: dict[str, list], saying: str) -> None:
     pd.DataFrame(columns).to_csv(tmp_path / "items.csv", index=False)
-    with pytest.raises(InputError, match=saying):
-        irtbench.read_parameters(tmp_path / "items.csv")
+    is_refused(saying, irtbench.read_parameters, tmp_path / "items.csv")
 
 
 def test_a_flat_item_has_no_difficulty() -> None:
     flat = irtbench.as_parameters(
         pd.DataFrame({"item_id": ["item1", "item2"], "discrimination": [1, 0], "intercept": 0})
     )
-    with pytest.raises(InputError, match="slope 0 of item2"):
-        irtbench.parameter_columns(flat, "catr")
+    is_refused("slope 0 of item2", irtbench.parameter_columns, flat, "catr")
     assert irtbench.parameter_columns(flat, "mirt")["a1"].tolist() == [1.0, 0.0]
 
 

@@ -13,20 +13,14 @@ def test_a_normal_density_stays_the_same_at_any_step() -> None:
     np.testing.assert_allclose(finer.log_weights[4:-4], direct.log_weights[4:-4], atol=1e-6)
 
 
-def test_a_fine_grid_is_left_as_it_is() -> None:
+def test_a_fine_grid_is_left_and_of_others_the_part_that_matters_is_kept_with_no_more_nodes_than_allowed() -> None:
     grid = normal_grid(61)
     assert refine(grid, 0.2 + 1e-9) is grid
-
-
-def test_only_the_part_that_matters_is_kept_and_one_node_more() -> None:
-    part = refine(normal_grid(61), 0.1, within=(-1.0, 1.0))
-    assert (part.nodes[0], part.nodes[-1]) == pytest.approx((-1.2, 1.2))
+    part = refine(grid, 0.1, within=(-1.0, 1.0))
+    assert (part.nodes[0], part.nodes[-1]) == pytest.approx((-1.2, 1.2))  # and one node more
     assert part.weights.sum() == pytest.approx(1)
     assert np.diff(part.nodes).max() == pytest.approx(0.1)
-
-
-def test_no_more_nodes_than_allowed() -> None:
-    assert refine(normal_grid(61), 1e-6, most_nodes=600).nodes.size == 601
+    assert refine(grid, 1e-6, most_nodes=600).nodes.size == 601
 
 
 def test_a_node_without_mass_stays_without() -> None:
@@ -47,14 +41,11 @@ def test_grids_that_are_none_are_refused(n_nodes: int, bound: float) -> None:
         normal_grid(n_nodes, bound=bound)
 
 
-def test_the_smallest_grid() -> None:
+def test_the_smallest_grid_and_moments_of_the_usual_one() -> None:
     # weights e^-2 : 1 : e^-2
     grid = normal_grid(3, bound=2.0)
     assert grid.nodes.tolist() == [-2.0, 0.0, 2.0]
     np.testing.assert_allclose(grid.weights, np.array([np.exp(-2), 1, np.exp(-2)]) / (1 + 2 * np.exp(-2)))
-
-
-def test_moments_are_those_of_the_standard_normal() -> None:
     # the trapezoid rule of spacing .2 is exact to exp(-2 pi^2 / .04) within +-6, whose tails weigh 2e-9
     grid = normal_grid()
     for power, moment in ((0, 1), (1, 0), (2, 1), (3, 0), (4, 3)):

@@ -69,6 +69,10 @@ def test_an_option_that_draws_the_able_is_below_its_key(study: irtbench.Study) -
     assert mine["is_key"].tolist() == [True, False]
     assert "able" in mine["remark"].iloc[1]
     assert "an option is flagged" in item_details.options_in_words(study.scales)
+    (scale,) = study.scales  # and without raw answers there are no options
+    graded = (replace(scale, analysis=replace(scale.analysis, options=scale.analysis.options.iloc[:0])),)
+    assert item_details.options_table(graded).empty
+    assert item_details.options_in_words(graded) == ""
 
 
 @pytest.mark.slow
@@ -78,14 +82,6 @@ def test_the_page_has_the_section(study: irtbench.Study) -> None:
     for words in ("Items as they were answered", "Wright map", "EAP of the sum score", "Spearman-Brown", "Upper third"):
         assert words in section
     assert render_report(study) == page
-
-
-def test_without_raw_answers_there_are_no_options(study: irtbench.Study) -> None:
-    (scale,) = study.scales
-    assert scale.analysis is not None
-    graded = (replace(scale, analysis=replace(scale.analysis, options=scale.analysis.options.iloc[:0])),)
-    assert item_details.options_table(graded).empty
-    assert item_details.options_in_words(graded) == ""
 
 
 def test_options_of_removed_items_are_shown_where_their_row_is_opened(tmp_path: Path) -> None:

@@ -104,9 +104,7 @@ def test_page_is_whole_and_refers_to_nothing_outside(page):
         assert not re.search(r"(href|src|url)\W{1,3}https?:", drawing)
         assert "<dc:date>" not in drawing
         assert image["alt"]
-
-
-def test_only_our_own_style_and_script_may_run(page):
+    # only our own style and script may run
     (policy,) = [a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy"]
     (code,) = [text for kind, text in page.scripts if kind is None]
     style = re.search(r"<style>(.*?)</style>", page.source, re.DOTALL)[1]
@@ -173,16 +171,14 @@ def test_of_many_items_the_doubtful_ones_have_a_row(study, monkeypatch):
     assert "items.csv has all items kept, pruning.csv all removed." in read.text
 
 
-def test_text_of_users_is_escaped(page):
+def test_text_of_users_is_escaped(study, page):
     assert SCRIPT not in page.source
     assert SCRIPT in page.text
     title, paragraph, note = "A study of <b>bold</b> claims", "Second <i>paragraph</i>.", "A note <u>on</u> it."
     for text in (title, paragraph, note, FINE, "f0<&>", SYSTEM):
         assert escape(text, quote=False) in page.source.replace("&#39;", "'")
         assert text in page.text
-
-
-def test_summary_says_what_happened(study, page):
+    # and the summary says what happened
     kept = len(study.scales[0].pruning.kept)
     assert f"Of 260 respondents, 253 passed screening ({N_CARELESS} failed attention checks)." in page.text
     assert f"1 of 2 scales retained, with {kept} of 20 items" in page.text
@@ -507,10 +503,7 @@ def test_every_column_of_every_table_has_a_heading(study):
     tables.append(prose.surprises_table(study.system_explanation, study.items, system))
     names = {name for table in tables for name in table.columns if not re.search("^se_|_lower$|_upper$", name)}
     assert names <= formatting.COLUMNS.keys()
-
-
-def test_every_code_has_its_words():
-    # a dependent item is described by its partner, not by a fixed word
+    # and every code its words; a dependent item is described by its partner, not by a fixed word
     assert formatting.REASONS.keys() == set(get_args(PruningReason)) - {"local_dependence"}
     assert formatting.NORMALISATIONS.keys() == set(get_args(NormalisationRule))
 

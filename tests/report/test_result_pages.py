@@ -125,9 +125,7 @@ def test_names_are_text_wherever_they_stand() -> None:
         assert MARKUP not in text
         assert "&lt;script&gt;alert(1)" in text
         assert text.count("<script") == text.count("</script>")
-
-
-def test_without_a_difference_there_is_still_a_page() -> None:
+    # without a difference there is still a page
     table = pd.DataFrame({"item_id": ["a"], "delta": [np.nan], "p": [np.nan], "p_adjusted": [np.nan]})
     page = bias_page(table, {"flagged": [], "groups": {"x": 1, "y": 1}, "reference": "x"}, [], alpha=0.05)
     assert page.lead == "0 of 1 item differ between x and y."

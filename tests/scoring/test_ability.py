@@ -247,16 +247,6 @@ def test_a_right_answer_raises_theta_and_a_wrong_one_lowers_it(
     assert ((found.lower <= found.theta) & (found.theta <= found.upper))[:2].all()
 
 
-def test_warm_is_less_biased_than_maximum_likelihood_and_eap() -> None:
-    # at theta 1.5 with 20 items the expectation over all patterns is near 1.5 for WLE only
-    items = varied_items(20)
-    responses = simulate_responses(np.full(2000, 1.5), items, rng=np.random.default_rng(12))
-    usual = responses.select_respondents(responses.values.mean(axis=1) < 1)
-    bias = {m: abs(estimate_ability(usual, items, method=m).theta.mean() - 1.5) for m in ("wle", "ml", "eap")}
-    assert bias["wle"] < 0.05
-    assert bias["wle"] < min(bias["ml"], bias["eap"])
-
-
 @pytest.mark.parametrize(("slope", "easier", "theta"), [(1.4, 2.0, 3.5), (3.5, 0.0, 3.5), (1.4, 0.0, -3.5)])
 def test_intervals_cover_abilities_far_beyond_the_items(slope: float, easier: float, theta: float) -> None:
     # theta +- 1.96 standard errors cover .97, .00 and .90: all right has no upper end, however steep the items

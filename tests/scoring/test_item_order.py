@@ -1,6 +1,5 @@
 """Items in the order of a test that may end at any place, and abilities without some of them."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from irtbench.models.theta_posterior import STANDARD_NORMAL
 from irtbench.scoring.ability import estimate_ability
 from irtbench.scoring.ability_comparison import leave_items_out
 
-GOAL = 0.4
+GOAL = 0.6
 
 
 def test_each_item_is_the_one_that_comes_nearest_to_the_goal() -> None:
@@ -37,24 +36,6 @@ def test_reversed_items_come_last_and_none_is_lost() -> None:
     items = irtbench.ItemParameters.from_difficulty([-2.0, 1.0, 1.0], [0.0, 2.0, 0.0])
     assert irtbench.item_order(items) == ("item3", "item2", "item1")
     is_refused("se must be above 0 but got 0", irtbench.item_order, items, se=0)
-
-
-def test_fewer_items_are_asked_than_in_the_order_of_information_alone() -> None:
-    rng = np.random.default_rng(1)
-    items = irtbench.ItemParameters.from_difficulty(rng.lognormal(0.2, 0.3, 100), rng.normal(size=100))
-    responses = irtbench.simulate_responses(rng.normal(size=40), items, rng=rng)
-    each = STANDARD_NORMAL.weights @ irtbench.information(STANDARD_NORMAL.nodes, items)
-    alone = [items.item_ids[k] for k in np.argsort(-each)]
-
-    def asked(order: Sequence[str]) -> float:
-        tests = [irtbench.Adaptive(items, se=0.4) for _ in responses.values]
-        for test, row in zip(tests, responses.select_items(order).values, strict=True):
-            for item, response in zip(order, row, strict=True):
-                if not test.stopped:
-                    test.record(item, response)
-        return float(np.mean([test.n_items for test in tests]))
-
-    assert asked(irtbench.item_order(items, se=0.4)) < 0.95 * asked(alone)
 
 
 def items_of(n_items: int, seed: int = 0) -> ItemParameters:

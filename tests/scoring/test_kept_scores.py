@@ -48,7 +48,6 @@ def stopped_after(n: int) -> Callable[[str], None]:
 
 @pytest.fixture
 def scored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Sizes of the parts that are scored."""
     sizes: list[int] = []
 
     def counting(bank: ItemBank, block: ResponseMatrix, settings: ScoringSettings) -> pd.DataFrame:

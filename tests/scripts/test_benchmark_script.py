@@ -99,9 +99,7 @@ def test_tables_go_between_the_markers_of_a_document(tmp_path: Path) -> None:
     document.write_text("no markers")
     with pytest.raises(SystemExit, match="no lines"):
         benchmark.put_into(document, tmp_path)
-
-
-def test_coverage_is_the_share_within_1_96_standard_errors() -> None:
+    # coverage is the share within 1.96 standard errors
     assert benchmark.coverage([0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 0.1, 1.0], np.array([1.9, 3.0, 2.1, 3.0])) == 0.75
     assert np.isnan(benchmark.coverage(None, None, np.zeros(2)))
 

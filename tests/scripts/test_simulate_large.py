@@ -33,9 +33,6 @@ def test_wide_and_long_tables_hold_the_same(tmp_path: Path, capsys: pytest.Captu
         assert found.loc[expected.index].tolist() == expected.tolist()
         assert len(found) == len(expected)
     assert capsys.readouterr().out.count("250 respondents") == 3
-
-
-def test_sizes_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         simulate_large.main(["0", "6", "-o", str(tmp_path / "x")])
     assert not (tmp_path / "x").exists()

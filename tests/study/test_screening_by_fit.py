@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import irtbench
+from builders.refusals import is_refused
 from irtbench.models.curves import icc
 from irtbench.study.person_screening import (
     crowd_similarity,
@@ -165,5 +166,4 @@ def test_a_study_screens_by_approval_and_by_fit(crowd, tmp_path: Path) -> None:
     assert screening.reason.count("unlike the model") >= 8
     assert np.isnan(screening.person_fit[0])
     (tmp_path / "workers.csv").write_text("worker,rate\nr0,1\n")
-    with pytest.raises(irtbench.InputError, match=r"min_approval: file .*workers.csv has no column approval_rate"):
-        read_data(settings)
+    is_refused(r"min_approval: file .*workers.csv has no column approval_rate", read_data, settings)

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import irtbench
+from builders.refusals import is_refused
 from irtbench.config import StudyFile, read_study
 from irtbench.data.input_error import InputError
 from irtbench.study.person_screening import agreement_of_kept, screen_respondents
@@ -70,8 +71,7 @@ def test_items_are_divided_and_unknown_ones_named(settings: StudyFile) -> None:
     assert parts == {"u": ("a", "b"), "v": ("c", "d")}
     assert divide(items, replace(settings, scales=replace(settings.scales, by="none"))) == {"all": tuple("abcd")}
     half = replace(items, label=("u", None, "v", "v"))
-    with pytest.raises(InputError, match=r"scales.by: item b has no label"):
-        divide(half, settings)
+    is_refused(r"scales.by: item b has no label", divide, half, settings)
     assert divide(irtbench.ItemTable.plain(("a", "b")), settings) == {"all": ("a", "b")}
     check_named_items(parts, settings)
     for part, wrong in (

@@ -31,10 +31,6 @@ def crowd(n: int, missing: float, seed: int) -> tuple[ResponseMatrix, irtbench.I
     return matrix, replace(irtbench.ItemTable.plain(names), attention=(False,) * 6 + (True,) * 2)
 
 
-def table_of(parts: list[Screening]) -> pd.DataFrame:
-    return pd.concat([part.table() for part in parts], ignore_index=True)
-
-
 @pytest.mark.slow
 @given(
     n=st.integers(60, 150), rows=st.integers(1, 160), missing=st.sampled_from([0.0, 0.2, 0.7]),
@@ -55,7 +51,12 @@ def test_part_by_part_it_is_the_screening_in_memory(
         patch.setattr("irtbench.study.person_screening.FEWEST_RESPONDENTS", 1)
         stored = on_disk(matrix, folder / "stored")
         found = screen_respondents(study, StudyData(None, stored, items), sample=50, each=parts.append)
-    here = table_of(parts).set_index("respondent_id").loc[list(matrix.respondent_ids)].reset_index()
+    here = (
+        pd.concat([part.table() for part in parts])
+        .set_index("respondent_id")
+        .loc[list(matrix.respondent_ids)]
+        .reset_index()
+    )
     pd.testing.assert_frame_equal(here, expected.table())
     answered = matrix.n_by_respondent > 0
     np.testing.assert_array_equal(found.kept, expected.kept[answered])

@@ -31,7 +31,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "study.toml").write_text(
         '[data]\nanswers = "grades.csv"\ncontent = "responses"\nlevels = ["poor", "fair", "good", "great"]\n'
         '[model]\nkind = "grm"\n[scales]\nby = "none"\n[screening]\nperson_fit_p = 0.01\n'
-        '[study]\nscreening_effect = true\n[pruning]\nbootstrap_samples = 19\n[score]\nsystems = ["systems.csv"]\n'
+        '[study]\nscreening_effect = true\n[pruning]\nlocal_dependence_p = "chi_square"\n'
+        '[score]\nsystems = ["systems.csv"]\n'
     )
     run("build", folder / "study.toml", "-o", folder / "built")
     return folder
@@ -120,8 +121,8 @@ def study_of(
 @pytest.mark.parametrize(("wanted", "n_samples"), [("chi_square", 0), ("bootstrap", 19)])
 def test_pairs_of_grades_leave_by_the_p_asked_for(tmp_path: Path, wanted: str, n_samples: int) -> None:
     rng = np.random.default_rng(4)
-    codes = (1.5 * rng.normal(size=(300, 1, 1)) + rng.logistic(size=(300, 5, 1)) > [-1.0, 1.0]).sum(axis=2)
-    codes[:, 1] = np.where(rng.random(300) < 0.7, codes[:, 0], codes[:, 1])
+    codes = (1.5 * rng.normal(size=(150, 1, 1)) + rng.logistic(size=(150, 5, 1)) > [-1.0, 1.0]).sum(axis=2)
+    codes[:, 1] = np.where(rng.random(150) < 0.7, codes[:, 0], codes[:, 1])
     rules = f'order = ["local_dependence"]\nbootstrap_samples = 19\nlocal_dependence_p = "{wanted}"'
     pruning = study_of(tmp_path, codes, "", rules=rules).scales[0].pruning
     assert pruning.rounds[0].local_dependence.bootstrap_samples == n_samples

@@ -89,7 +89,7 @@ def test_label_studio_cancelled_are_dropped_and_ground_truth_is_the_key(write, t
     assert table.left_out == {"annotations without an answer": 1}
 
 
-def test_label_studio_several_questions_are_chosen_from(write):
+def test_label_studio_several_questions_are_chosen_from(write, triples):
     both = annotation(4)
     both["result"] += [{"from_name": "sure", "to_name": "text", "type": "rating", "value": {"rating": 4}}]
     path = write("export.json", [task(1, both)])
@@ -97,9 +97,7 @@ def test_label_studio_several_questions_are_chosen_from(write):
     assert list(read_answers(path, metric="sure").frame["answer"]) == ["4"]
     path = write("broken.json", [task(1, annotation(None))])
     is_refused(r"record 1, field annotations\[0\]\.completed_by: expected a name but it is", read_answers, path)
-
-
-def test_label_studio_minimal_exports(write, triples):
+    # minimal exports
     record = {
         "id": 1, "text": "x", "nli": "yes", "annotator": 4, "annotation_id": 7, "created_at": "2026",
         "updated_at": "2026", "lead_time": 3.5,
@@ -189,9 +187,7 @@ def test_mturk_items_under_their_id_and_joined_by_content(write, triples):
     assert read_answers(path).frame[["item_id", "seconds"]].to_numpy().tolist() == [["1", 30], ["2", 30]]
     with pytest.warns(UserWarning, match="one content under several names: 1 = 2"):
         assert read_answers(path, join="hash").frame["item_id"].nunique() == 1
-
-
-def test_mturk_crowd_forms(write, triples):
+    # forms
     form = [{"q1": {"label": "Positive"}, "q2": {"yes": False, "no": True}, "q3": "free text"}]
     path = write("forms.csv", [assignment("H", "W", **{"Answer.taskAnswers": json.dumps(form)})])
     assert triples(read_answers(path)) == [("W", "H/q1", "Positive"), ("W", "H/q2", "no"), ("W", "H/q3", "free text")]

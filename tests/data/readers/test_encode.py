@@ -86,11 +86,16 @@ def test_respondents_without_a_response_are_left_out_by_name(tmp_path: Path) -> 
     assert encoded(write_parts(long, tmp_path / "long"), tmp_path / "other").idle_ids() == ("r4",)
 
 
-def test_what_is_no_address_is_a_path(tmp_path: Path) -> None:
+def test_what_is_no_address_is_a_path_and_a_disk_may_be_too_small(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert address_of("data/large") is address_of(tmp_path) is None
     is_refused("cannot be reached", LargeTable.open, "nosuchstore://a/b", allow_address=["nosuchstore://"])
     is_refused("no Parquet file in this folder", LargeTable.open, tmp_path)
     is_refused("nothing", LargeTable.open, tmp_path / "nothing")
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=100))
+    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
+    is_refused("do not fit on its disk", encoded, place, tmp_path / "cache")
 
 
 def test_the_second_run_reads_nothing_until_the_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,12 +245,6 @@ LONG = long_frame(drawn(30, 3))
 )
 def test_what_cannot_be_is_named_by_its_place(frame: pd.DataFrame, saying: str, tmp_path: Path) -> None:
     is_refused(saying, encoded, write_parts(frame, tmp_path / "in"), tmp_path / "cache")
-
-
-def test_a_disk_that_is_too_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=100))
-    place = write_parts(wide_frame(drawn(60, 4)), tmp_path / "in")
-    is_refused("do not fit on its disk", encoded, place, tmp_path / "cache")
 
 
 def test_names_of_one_hash_are_compared_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -352,10 +352,7 @@ def test_a_file_of_items_and_scores_is_of_whom_its_name_says(write, tmp_path, tr
     assert "no column of respondents, so that its name says whose responses it holds" in caplog.text
     scores = write("m3.csv", "user_input,response,exact_match\nq1,some words,1.0\n")
     assert triples(read_responses(scores, columns={"response": "exact_match"})) == [("m3", "q1", 1.0)]
-
-
-def test_a_table_of_truth_is_a_key_and_no_crowd(write):
-    truth = write("truth.csv", "task,agg_label\nt1,yes\nt2,no\n")  # as crowd-kit's aggregations are written
+    truth = write("truth.csv", "task,agg_label\nt1,yes\nt2,no\n")  # as crowd-kit's aggregations are written: a key
     is_refused(r"right answers are given as --items FILE, .* or a table of respondent_id", read_answers, truth)
     assert read_items(truth).key == ("yes", "no")
 

@@ -104,10 +104,18 @@ def test_values_become_scores(log, triples, form):
     assert "trial" not in table.frame  # one epoch only
 
 
-def test_partial_credit_needs_a_threshold(log):
+def test_partial_credit_needs_a_threshold_and_several_scorers_are_chosen_from(log):
     path = log([sample("a"), sample("b", value="P")])
     is_refused(r"log\.eval, sample 2: expected a score of 1, 0 or missing but got 0\.5", read_responses, path)
     assert [list(read_responses(path, threshold=t).frame["response"]) for t in (0.5, 0.6)] == [[1, 1], [1, 0]]
+    path = log([sample("a", scores={"match": {"value": "C"}, "judge": {"value": {"style": 0, "truth": 1}}})])
+    is_refused("sample 1, field scores: several scores: 'match', 'judge:style', 'judge:truth'", read_responses, path)
+    assert list(read_responses(path, metric="judge:style").frame["response"]) == [0]
+    saying = "no score 'other'; expected one of match, judge:style, judge:truth"
+    is_refused(saying, read_responses, path, metric="other")
+    path = log([sample("a"), sample("b", scores={"judge": {"value": "I"}})])
+    is_refused("sample 2, field scores: several scores: 'match', 'judge'; choose one", read_responses, path)
+    assert read_responses(path, metric="match").left_out == {"not scored": 1}
 
 
 @pytest.mark.parametrize(
@@ -139,27 +147,13 @@ def test_a_log_that_did_not_end_is_read_from_its_journal(tmp_path, triples):
     }
     path = write_archive(tmp_path / "running.eval", members)
     assert triples(read_responses(path)) == [("m", "t/b", 0), ("m", "t/a", 0)]
-
-
-def test_several_scorers_are_chosen_from_and_not_mixed(log):
-    path = log([sample("a", scores={"match": {"value": "C"}, "judge": {"value": {"style": 0, "truth": 1}}})])
-    is_refused("sample 1, field scores: several scores: 'match', 'judge:style', 'judge:truth'", read_responses, path)
-    assert list(read_responses(path, metric="judge:style").frame["response"]) == [0]
-    saying = "no score 'other'; expected one of match, judge:style, judge:truth"
-    is_refused(saying, read_responses, path, metric="other")
-    path = log([sample("a"), sample("b", scores={"judge": {"value": "I"}})])
-    is_refused("sample 2, field scores: several scores: 'match', 'judge'; choose one", read_responses, path)
-    assert read_responses(path, metric="match").left_out == {"not scored": 1}
-
-
-def test_shards_of_a_merged_log_are_not_read_twice(tmp_path):
+    # shards of a merged log are not read twice
     members = {"header.json": header(), "summaries.json": [sample("a")]}
-    write_archive(tmp_path / "run.shards" / "0" / "part.eval", members)
-    assert len(read_responses(tmp_path).frame) == 1
-    write_archive(tmp_path / "run.eval", members)
-    table = read_responses(tmp_path)
-    assert len(table.frame) == 1
-    assert table.left_out == {"files that accompany logs of inspect_ai": 1}
+    write_archive(tmp_path / "merged" / "run.shards" / "0" / "part.eval", members)
+    assert len(read_responses(tmp_path / "merged").frame) == 1
+    write_archive(tmp_path / "merged" / "run.eval", members)
+    table = read_responses(tmp_path / "merged")
+    assert (len(table.frame), table.left_out) == (1, {"files that accompany logs of inspect_ai": 1})
 
 
 def test_a_folder_is_a_study_and_a_content_under_two_names_clashes(log, tmp_path):

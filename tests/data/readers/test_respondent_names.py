@@ -83,9 +83,7 @@ def test_a_bank_of_logs_says_that_its_respondents_are_models(tmp_path: Path) -> 
         (tmp_path / "runs" / f"log{k}.json").write_text(log_of(f"maker/m{k}", right[k], run_id="r"))
     run("fit runs -o fit -q --model rasch --prior none --allow-unconverged", cwd=tmp_path)
     assert json.loads((tmp_path / "fit" / "bank.json").read_text())["card"]["respondents"] == "models"
-
-
-def test_a_column_of_models_says_so(tmp_path: Path) -> None:
+    # and so does a column of models
     for header in ("model,question_id,correct", "respondent_id,item_id,response", "system,q1,q2", "worker,task,label"):
         (tmp_path / "t.csv").write_text(f"{header}\na,1,1\n")
         assert holds_models(tmp_path / "t.csv") == header.startswith(("model", "system"))
@@ -99,11 +97,8 @@ def joined(folder: Path, table: str) -> pd.DataFrame:
 
 def test_columns_are_added_that_are_not_there(tmp_path: Path) -> None:
     frame = joined(tmp_path, "ResponseId,country,age\nb,de,1\na,fr,2\nc,it,3\n")
-    assert frame[["country", "age", "response"]].to_numpy().tolist() == [
-        ["fr", "30", 1],
-        ["fr", "30", 0],
-        ["de", "40", 1],
-    ]
+    joined_rows = [["fr", "30", 1], ["fr", "30", 0], ["de", "40", 1]]
+    assert frame[["country", "age", "response"]].to_numpy().tolist() == joined_rows
     with pytest.warns(UserWarning, match="no row for respondent a"):  # who keeps the answers
         frame = joined(tmp_path, "PROLIFIC_PID,country\nb,de\n")
     assert frame["respondent_id"].tolist() == ["a", "a", "b"]

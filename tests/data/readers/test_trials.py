@@ -27,9 +27,7 @@ def test_each_reduction_is_what_it_says(trials, threshold, expected):
     assert list(reduced["respondent_id"]) == ["r", "s"]
     assert list(reduced["task"]) == ["t", "u"]
     assert "trial" not in reduced
-
-
-def test_a_mean_needs_its_threshold_and_answers_have_none():
+    # a mean needs its threshold, and answers have none
     is_refused("the mean of several responses needs a threshold", reduce_trials, REPEATED, "mean")
     answers = REPEATED.rename(columns={"response": "answer"})
     is_refused("raw answers have no majority", reduce_trials, answers, "majority")
