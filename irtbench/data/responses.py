@@ -6,6 +6,7 @@ It is stored at a byte a response, and given as floating point numbers with NaN 
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,9 +127,15 @@ class Responses(Shown):
     if TYPE_CHECKING:
 
         @property
-        def respondent_ids(self) -> tuple[str, ...]: ...  # noqa: D102
+        @abstractmethod
+        def respondent_ids(self) -> tuple[str, ...]:
+            """Names of the rows."""
+
         @property
-        def item_ids(self) -> tuple[str, ...]: ...  # noqa: D102
+        @abstractmethod
+        def item_ids(self) -> tuple[str, ...]:
+            """Names of the columns."""
+
         @property
         def categories(self) -> tuple[tuple[Any, ...], ...]: ...  # noqa: D102
         @property
@@ -136,18 +143,41 @@ class Responses(Shown):
         @property
         def correct(self) -> NDArray[Any]: ...  # noqa: D102
         @property
-        def trials(self) -> NDArray[np.int64] | None: ...  # noqa: D102
+        @abstractmethod
+        def trials(self) -> NDArray[np.int64] | None:
+            """Numbers of trials, where there are several of a pair."""
+
         @property
-        def n_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+        @abstractmethod
+        def n_by_item(self) -> NDArray[np.int64]:
+            """Number of observed responses to each item, each trial being one, shape (n_items,)."""
+
         @property
-        def n_by_respondent(self) -> NDArray[np.int64]: ...  # noqa: D102
+        @abstractmethod
+        def n_by_respondent(self) -> NDArray[np.int64]:
+            """The same of each respondent, shape (n_respondents,)."""
+
         @property
-        def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+        @abstractmethod
+        def n_correct_by_item(self) -> NDArray[np.int64]:
+            """Number of correct responses to each item, shape (n_items,)."""
+
         @property
-        def content_hash(self) -> str: ...  # noqa: D102
-        def select_items(self, item_ids: Sequence[str]) -> Self: ...  # noqa: D102
-        def select_respondents(self, keep: NDArray[np.bool_]) -> Self: ...  # noqa: D102
-        def part(self, start: int, stop: int) -> ResponseMatrix: ...  # noqa: D102
+        @abstractmethod
+        def content_hash(self) -> str:
+            """Hash of the responses and of the names."""
+
+        @abstractmethod
+        def select_items(self, item_ids: Sequence[str]) -> Self:
+            """Keep these items, in this order."""
+
+        @abstractmethod
+        def select_respondents(self, keep: NDArray[np.bool_]) -> Self:
+            """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
+
+        @abstractmethod
+        def part(self, start: int, stop: int) -> ResponseMatrix:
+            """Consecutive respondents as a matrix in memory."""
 
     @property
     def n_respondents(self) -> int:

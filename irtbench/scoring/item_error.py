@@ -200,22 +200,32 @@ class Estimates(Protocol):
     """Abilities that a fit estimated together with the items, each of shape (n_respondents,)."""
 
     @property
-    def theta(self) -> NDArray[np.float64]: ...  # noqa: D102
+    def theta(self) -> NDArray[np.float64]:
+        """Abilities."""
+
     @property
-    def standard_error(self) -> NDArray[np.float64]: ...  # noqa: D102
+    def standard_error(self) -> NDArray[np.float64]:
+        """Their standard errors."""
 
 
 class Fitted(Protocol):
     """What a fit says of items and respondents, as ``estimation.svi.FittedModel`` does."""
 
     @property
-    def items(self) -> ItemParameters: ...  # noqa: D102
+    def items(self) -> ItemParameters:
+        """The items with their parameters."""
+
     @property
-    def estimated_population(self) -> Quadrature | None: ...  # noqa: D102
+    def estimated_population(self) -> Quadrature | None:
+        """The distribution of ability, where it was estimated."""
+
     @property
-    def abilities(self) -> Estimates | None: ...  # noqa: D102
+    def abilities(self) -> Estimates | None:
+        """What was estimated together with the items, if anything was."""
+
     @property
-    def joint_error(self) -> JointError | None: ...  # noqa: D102
+    def joint_error(self) -> JointError | None:
+        """The covariance of all parameters, where it is known."""
 
 
 def abilities_of(
