@@ -359,8 +359,7 @@ class ResponseMatrix(Responses):
         demand_unique(respondent_ids, "response matrix: respondent_id")
         demand_unique(item_ids, "response matrix: item_id")
         values.setflags(write=False)
-        own = {"coded_responses": values, "respondent_ids": respondent_ids, "item_ids": item_ids, "trials": None}
-        vars(self).update(own)
+        vars(self).update(coded_responses=values, respondent_ids=respondent_ids, item_ids=item_ids, trials=None)
         if trials is not None:
             vars(self)["trials"] = self._checked(trials)
         if self.trials is None:

@@ -98,9 +98,12 @@ class SparseResponses(Responses):
 
     def where(self, kept: NDArray[np.bool_] | slice) -> SparseResponses:
         """The pairs that are kept (shape (n_pairs,)), positions and names as they are."""
-        trials = None if self.trials is None else self.trials[kept]
         return replace(
-            self, rows=self.rows[kept], columns=self.columns[kept], correct=self.correct[kept], trials=trials
+            self,
+            rows=self.rows[kept],
+            columns=self.columns[kept],
+            correct=self.correct[kept],
+            trials=None if self.trials is None else self.trials[kept],
         )
 
     def select_items(self, item_ids: Sequence[str]) -> SparseResponses:

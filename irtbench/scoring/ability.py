@@ -85,20 +85,19 @@ class _Equation:
         self.items, self.method = items, method
         has_mass = np.isfinite(population.log_weights)
         self.nodes = population.nodes[has_mass]
-        self.log_density = population.log_weights[has_mass] - np.log(np.gradient(self.nodes))
-        self.prior_slope = np.gradient(self.log_density, self.nodes)
-        self.grid = np.linspace(self.nodes[0], self.nodes[-1], N_NODES)
-        if method != "map":
-            self.grid = np.linspace(-BOUND, BOUND, N_NODES)
+        log_density = population.log_weights[has_mass] - np.log(np.gradient(self.nodes))
+        self.log_prior = log_density if method == "map" else np.zeros_like(log_density)
+        self.prior_slope = np.gradient(self.log_prior, self.nodes)
+        ends = (self.nodes[0], self.nodes[-1]) if method == "map" else (-BOUND, BOUND)
+        self.grid = np.linspace(*ends, N_NODES)
         self.on_nodes = by_ability(self.grid, items)
 
     def on_grid(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
         """The function at the grid's nodes, shape (n_respondents, N_NODES)."""
-        on_nodes = self.on_nodes
-        found = on_nodes.total_score(values, trials)
+        found = self.on_nodes.total_score(values, trials)
         if self.method == "wle":
-            observed = on_nodes.counted(values, trials)
-            return found + _warm(observed @ on_nodes.curvature.T, observed @ on_nodes.information.T)
+            observed = self.on_nodes.counted(values, trials)
+            return found + _warm(observed @ self.on_nodes.curvature.T, observed @ self.on_nodes.information.T)
         return found + self._prior(self.grid)[0]
 
     def at(
@@ -118,13 +117,11 @@ class _Equation:
 
     def log_objective(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
         """Log-likelihood, and for MAP log prior, at the grid's nodes, shape (n_respondents, N_NODES)."""
-        found = log_likelihood(values, self.grid, self.items, trials=trials)
-        return found + np.interp(self.grid, self.nodes, self.log_density) if self.method == "map" else found
+        prior = np.interp(self.grid, self.nodes, self.log_prior)
+        return log_likelihood(values, self.grid, self.items, trials=trials) + prior
 
     def _prior(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Derivative of the log density of ability, and minus its slope; 0 where there is no prior."""
-        if self.method != "map":
-            return np.zeros_like(theta), np.zeros_like(theta)
         cell = np.clip(np.searchsorted(self.nodes, theta, side="right") - 1, 0, self.nodes.size - 2)
         curvature = np.diff(self.prior_slope) / np.diff(self.nodes)
         return np.interp(theta, self.nodes, self.prior_slope), -curvature[cell]

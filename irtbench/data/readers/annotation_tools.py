@@ -66,7 +66,7 @@ def _tasks(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
                 found.append((annotation, answer))
         for annotation, answer in found:
             yield Observation(
-                respondent_id=_annotator(annotation),
+                respondent_id=annotation.name_in("completed_by", "email"),
                 item_id=given if isinstance(given, str) and given.strip() else task.name("id"),
                 number=task.number,
                 score=annotation.score_in("result", answer) if settings.graded else None,
@@ -76,13 +76,6 @@ def _tasks(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
                 gold=gold,
                 item_hash=content_hash(data),
             )
-
-
-def _annotator(annotation: Fields) -> str:
-    if not isinstance(annotation.values.get("completed_by"), dict):
-        return annotation.name("completed_by")
-    fields = annotation.fields("completed_by")
-    return fields.text("email") or fields.name("id")
 
 
 def _value(value: Mapping[str, Any]) -> str | None:
@@ -262,11 +255,9 @@ def _chosen(given: Any) -> str | None:
             if value is not None and str(value) not in _NO
         ]
         return "|".join(sorted(chosen)) or None
-    if isinstance(given, list):
-        return "|".join(sorted(str(label) for label in given)) or None
-    if given is None or given != given or str(given).strip() == "":  # NaN is not itself
+    if given != given or str(given).strip() == "":  # NaN is not itself
         return None
-    return f"{given:g}" if isinstance(given, float) else str(given)
+    return _joined(f"{given:g}" if isinstance(given, float) else given)
 
 
 POTATO = Reader(

@@ -282,10 +282,10 @@ def read_promptfoo(head: Head, settings: Wanted, left_out: LeftOut) -> Observati
     prompts: dict[str, set[str]] = defaultdict(set)
     tests: dict[str, set[str]] = defaultdict(set)
     for row in rows:
-        prompts[_provider(row)].add(_prompt(row))
+        prompts[row.name_in("provider", "label")].add(_prompt(row))
         tests[_description(row)].add(row.name("testIdx"))
     for row in rows:
-        provider, test = _provider(row), _description(row)
+        provider, test = row.name_in("provider", "label"), _description(row)
         yield Observation(
             f"{provider} / {_prompt(row)}" if len(prompts[provider]) > 1 else provider,
             test if test and len(tests[test]) == 1 else f"test {row.name('testIdx')}",
@@ -293,13 +293,6 @@ def read_promptfoo(head: Head, settings: Wanted, left_out: LeftOut) -> Observati
             *_of_result(row, settings),
             item_hash=content_hash(row.values.get("vars")),
         )
-
-
-def _provider(row: Fields) -> str:
-    if isinstance(row.values.get("provider"), str):
-        return row.name("provider")
-    named = row.fields("provider")
-    return named.text("label") or named.name("id")
 
 
 def _prompt(row: Fields) -> str:

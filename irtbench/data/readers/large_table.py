@@ -219,7 +219,10 @@ class LargeTable(Shown):
         found, schemas = [], []
         for info in in_time(lambda: parquet_files(filesystem, path, place), filesystem, place):
             try:
-                own, metadata = in_time(partial(_ends_of, filesystem, info.path), filesystem, place)
+                metadata = in_time(
+                    partial(pa.parquet.read_metadata, info.path, filesystem=filesystem), filesystem, place
+                )
+                own = metadata.schema.to_arrow_schema()
             except failures_of(filesystem) as error:
                 alone = "; expected Parquet, which alone is read at an address" if address is not None else ""
                 raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)}){alone}") from None
@@ -393,11 +396,6 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
     if not found:
         raise InputError(f"{place}: no Parquet file in this folder; expected files that end in {SUFFIX}")
     return sorted(found, key=lambda info: info.path)
-
-
-def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.parquet.FileMetaData]:
-    with pa.parquet.ParquetFile(filesystem.open_input_file(path)) as file:
-        return file.schema_arrow, file.metadata
 
 
 def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeTable:

@@ -257,6 +257,13 @@ class Fields:
             return value
         raise self.wrong(name, "a name")
 
+    def name_in(self, name: str, own: str) -> str:
+        """A field that names something, or an object that does by a field of its own, or else by its id."""
+        if not isinstance(self.values.get(name), dict):
+            return self.name(name)
+        named = self.fields(name)
+        return named.text(own) or named.name("id")
+
     def text(self, name: str) -> str | None:
         """A field of text or a number, None where it is missing or null."""
         value = self._of_kind(name, str | bool | int | float, "text", None)

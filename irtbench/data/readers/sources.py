@@ -13,11 +13,10 @@ from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import (
     annotation_tools,
+    harness_runs,
     harnesses,
-    helm,
     inspect_log,
     irt_programs,
-    lm_eval,
     measurement_db,
     mturk,
 )
@@ -51,10 +50,10 @@ def readers_of_others() -> Iterator[Reader]:
 
 READERS: tuple[Reader, ...] = (
     inspect_log.READER,
-    lm_eval.READER,
+    harness_runs.LM_EVAL,
     harnesses.EVERY_EVAL_EVER,
     measurement_db.READER,
-    helm.READER,
+    harness_runs.HELM,
     annotation_tools.POTATO,
     harnesses.EVALPLUS,
     harnesses.LIGHTEVAL,
@@ -70,7 +69,9 @@ READERS: tuple[Reader, ...] = (
     *readers_of_others(),
 )
 #: Those whose respondents are models.
-OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {irt_programs.READER.name}
+FORMATS_OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {
+    irt_programs.READER.name
+}
 
 
 TABLE, EXTRA, UNKNOWN = "table", "extra", "unknown"  # what a file is that no reader reads
