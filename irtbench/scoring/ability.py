@@ -88,8 +88,8 @@ class _Equation:
         log_density = population.log_weights[has_mass] - np.log(np.gradient(self.nodes))
         self.log_prior = log_density if method == "map" else np.zeros_like(log_density)
         self.prior_slope = np.gradient(self.log_prior, self.nodes)
-        ends = (self.nodes[0], self.nodes[-1]) if method == "map" else (-BOUND, BOUND)
-        self.grid = np.linspace(*ends, N_NODES)
+        lowest, highest = (self.nodes[0], self.nodes[-1]) if method == "map" else (-BOUND, BOUND)
+        self.grid = np.linspace(lowest, highest, N_NODES)
         self.on_nodes = by_ability(self.grid, items)
 
     def on_grid(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:

@@ -119,13 +119,13 @@ def with_item_error(
          "item error: is not known for items with upper asymptotes; expected none"),
         (items.categories is not None and (how != "delta" or items.categories.covariance is None),
          "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"),
-        (abilities.method == "joint",
-         "item error: abilities estimated with the items carry their error already; expected none"),
-        (how == "integrate" and abilities.method != "eap",
+        (how == "integrate" and abilities.method not in ("eap", "joint"),
          f"item error: integrate goes with the method eap but got {abilities.method}"),
         (how == "delta" and abilities.method == "eap_sum",
          "item error: delta is not defined for eap_sum; expected draw"),
     ))  # fmt: skip
+    if abilities.method == "joint":
+        raise InputError("item error: abilities estimated with the items carry their error already; expected none")
     known = known_items(responses, items)
     if items.categories is None and item_error != "auto":
         demand_covariance(known, responses)

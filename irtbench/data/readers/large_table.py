@@ -81,8 +81,9 @@ class Cells:
         names = self._as_text(column.dictionary)
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
             empty = pa.compute.fill_null(pa.compute.equal(names.take(column.indices), ""), True)
-            if pa.compute.any(empty).as_py():
-                raise InputError(f"{self.place(empty.index(True).as_py())}: expected a name but it is empty")
+            refuse_first(
+                empty.to_numpy(zero_copy_only=False), lambda row: f"{self.place(row)}: expected a name but it is empty"
+            )
         return pa.DictionaryArray.from_arrays(column.indices, names)
 
     def numbers(self, expected: str = "1, 0 or missing") -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.how_to_read import HowToRead
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.readers.records import Head as Head
 from irtbench.data.readers.table import graded, to_responses, to_scores
 from irtbench.data.readers.trials import PAIR, demand_trials
@@ -96,8 +96,7 @@ class Wanted(HowToRead):
     levels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.errored not in ("missing", "wrong"):
-            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.errored}'")
+        demand_choice("errored", self.errored, Literal["missing", "wrong"])
         demand_trials(self.trials, self.threshold)
 
     @property
