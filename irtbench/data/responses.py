@@ -124,7 +124,7 @@ class Responses(Shown):
     #: Respondents who are worked on together where it is all the same; None for all.
     at_once: ClassVar[int | None] = None
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # what all have
 
         @property
         @abstractmethod
@@ -136,12 +136,6 @@ class Responses(Shown):
         def item_ids(self) -> tuple[str, ...]:
             """Names of the columns."""
 
-        @property
-        def categories(self) -> tuple[tuple[Any, ...], ...]: ...  # noqa: D102
-        @property
-        def levels(self) -> tuple[Any, ...]: ...  # noqa: D102
-        @property
-        def correct(self) -> NDArray[Any]: ...  # noqa: D102
         @property
         @abstractmethod
         def trials(self) -> NDArray[np.int64] | None:
@@ -157,16 +151,6 @@ class Responses(Shown):
         def n_by_respondent(self) -> NDArray[np.int64]:
             """The same of each respondent, shape (n_respondents,)."""
 
-        @property
-        @abstractmethod
-        def n_correct_by_item(self) -> NDArray[np.int64]:
-            """Number of correct responses to each item, shape (n_items,)."""
-
-        @property
-        @abstractmethod
-        def content_hash(self) -> str:
-            """Hash of the responses and of the names."""
-
         @abstractmethod
         def select_items(self, item_ids: Sequence[str]) -> Self:
             """Keep these items, in this order."""
@@ -178,6 +162,18 @@ class Responses(Shown):
         @abstractmethod
         def part(self, start: int, stop: int) -> ResponseMatrix:
             """Consecutive respondents as a matrix in memory."""
+
+        # what some have
+        @property
+        def categories(self) -> tuple[tuple[Any, ...], ...]: ...  # noqa: D102
+        @property
+        def levels(self) -> tuple[Any, ...]: ...  # noqa: D102
+        @property
+        def correct(self) -> NDArray[Any]: ...  # noqa: D102
+        @property
+        def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
+        @property
+        def content_hash(self) -> str: ...  # noqa: D102
 
     @property
     def n_respondents(self) -> int:

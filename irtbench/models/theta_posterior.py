@@ -323,9 +323,7 @@ def _extremes(items: ItemParameters) -> NDArray[np.float64]:
 def _refined(population: Quadrature, step: float, mass: NDArray[np.float64]) -> Quadrature:
     """Nodes at most so far apart where posteriors have mass; the population itself where its nodes are."""
     holding = population.nodes[(mass > TAIL).any(axis=0)]
-    if not holding.size:  # of nobody
-        return population
-    return refine(population, step, within=(holding[0], holding[-1]))
+    return refine(population, step, within=(holding[0], holding[-1])) if holding.size else population
 
 
 def node_mass(

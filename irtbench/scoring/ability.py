@@ -115,11 +115,6 @@ class _Equation:
         prior_slope, prior_information = self._prior(theta)
         return found + prior_slope, prior_information + derivatives.observed_information(values, trials).sum(axis=1)
 
-    def log_objective(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
-        """Log-likelihood, and for MAP log prior, at the grid's nodes, shape (n_respondents, N_NODES)."""
-        prior = np.interp(self.grid, self.nodes, self.log_prior)
-        return log_likelihood(values, self.grid, self.items, trials=trials) + prior
-
     def _prior(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Derivative of the log density of ability, and minus its slope; 0 where there is no prior."""
         cell = np.clip(np.searchsorted(self.nodes, theta, side="right") - 1, 0, self.nodes.size - 2)
@@ -152,7 +147,8 @@ def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: 
     standard_error[at_bound] = np.nan
     asked = np.flatnonzero(at_bound | (equation.method != "map"))
     # to where the objective has fallen by z^2 / 2, on either side: at an end of the range it hardly falls
-    objective = equation.log_objective(values[asked], some_rows(trials, asked))
+    objective = log_likelihood(values[asked], grid, equation.items, trials=some_rows(trials, asked))
+    objective += np.interp(grid, equation.nodes, equation.log_prior)
     near = objective > objective.max(axis=1, keepdims=True) - z**2 / 2
     lower, upper = theta - z * standard_error, theta + z * standard_error
     lower[asked] = np.fmin(lower[asked], grid[near.argmax(axis=1)])

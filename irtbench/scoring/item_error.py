@@ -402,11 +402,10 @@ def _gradient(
     for j, rates in enumerate(by_item):
         given = np.flatnonzero(~np.isnan(values[:, j]))
         k = values[given, j].astype(np.int64)
-        if items.categories is None:
-            wrong = (1 if trials is None else trials[given, j]) - k
-            chosen = wrong[:, None] * rates[given, 0] + k[:, None] * rates[given, 1]
-        else:
+        if trials is None:
             chosen = rates[given, k]
+        else:
+            chosen = (trials[given, j] - k)[:, None] * rates[given, 0] + k[:, None] * rates[given, 1]
         gradient[: chosen.shape[1], given, j] = chosen.T
     return gradient
 

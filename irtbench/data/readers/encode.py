@@ -127,8 +127,7 @@ def encode_scores(
         demand_levels(levels)
         if not 2 <= len(levels) <= MOST_LEVELS:
             raise InputError(f"levels: {len(levels)}; expected 2 to {MOST_LEVELS}")
-    stored = encoded_by(scores, table, Path(folder), choice, progress)
-    return StoredScores.of(stored, scores.levels)
+    return StoredScores.of(encoded_by(scores, table, Path(folder), choice, progress), scores.levels)
 
 
 def demand_table(table: LargeTable) -> None:

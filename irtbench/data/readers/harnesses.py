@@ -247,9 +247,8 @@ def _of_case(case: Fields, settings: Wanted) -> Scored:
         answer = case.text("actualOutput")
         return None, answer, "" if answer is not None else "without an answer"
     metrics = {metric.name("name"): metric for metric in case.objects("metricsData")}
-    judged = case
-    if settings.metric:
-        judged = metrics[settings.choose(list(metrics), case.place("metricsData"), word="metric")]
+    chosen = settings.choose(list(metrics), case.place("metricsData"), word="metric") if settings.metric else ""
+    judged = metrics.get(chosen, case)
     if judged.values.get("error"):
         return settings.failed("the metric failed at this test case")
     return (None, None, "not scored") if judged.values.get("success") is None else (judged.score("success"), None, "")

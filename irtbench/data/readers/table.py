@@ -139,8 +139,7 @@ def to_numbers(
         codes, distinct = texts.cat.codes.to_numpy(), texts.cat.categories
     else:
         codes, distinct = pd.factorize(texts)
-    numbers = numbers_among(distinct, words)
-    found = numbers[codes]
+    found = numbers_among(distinct, words)[codes]
     refuse_first(np.isinf(found), lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'{advice}")
     return found
 
