@@ -85,19 +85,20 @@ class _Equation:
         self.items, self.method = items, method
         has_mass = np.isfinite(population.log_weights)
         self.nodes = population.nodes[has_mass]
-        log_density = population.log_weights[has_mass] - np.log(np.gradient(self.nodes))
-        self.log_prior = log_density if method == "map" else np.zeros_like(log_density)
-        self.prior_slope = np.gradient(self.log_prior, self.nodes)
-        lowest, highest = (self.nodes[0], self.nodes[-1]) if method == "map" else (-BOUND, BOUND)
-        self.grid = np.linspace(lowest, highest, N_NODES)
+        self.log_density = population.log_weights[has_mass] - np.log(np.gradient(self.nodes))
+        self.prior_slope = np.gradient(self.log_density, self.nodes)
+        self.grid = np.linspace(self.nodes[0], self.nodes[-1], N_NODES)
+        if method != "map":
+            self.grid = np.linspace(-BOUND, BOUND, N_NODES)
         self.on_nodes = by_ability(self.grid, items)
 
     def on_grid(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
         """The function at the grid's nodes, shape (n_respondents, N_NODES)."""
-        found = self.on_nodes.total_score(values, trials)
+        on_nodes = self.on_nodes
+        found = on_nodes.total_score(values, trials)
         if self.method == "wle":
-            observed = self.on_nodes.counted(values, trials)
-            return found + _warm(observed @ self.on_nodes.curvature.T, observed @ self.on_nodes.information.T)
+            observed = on_nodes.counted(values, trials)
+            return found + _warm(observed @ on_nodes.curvature.T, observed @ on_nodes.information.T)
         return found + self._prior(self.grid)[0]
 
     def at(
@@ -115,8 +116,15 @@ class _Equation:
         prior_slope, prior_information = self._prior(theta)
         return found + prior_slope, prior_information + derivatives.observed_information(values, trials).sum(axis=1)
 
+    def log_objective(self, values: NDArray[np.float64], trials: Trials) -> NDArray[np.float64]:
+        """Log-likelihood, and for MAP log prior, at the grid's nodes, shape (n_respondents, N_NODES)."""
+        found = log_likelihood(values, self.grid, self.items, trials=trials)
+        return found + np.interp(self.grid, self.nodes, self.log_density) if self.method == "map" else found
+
     def _prior(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Derivative of the log density of ability, and minus its slope; 0 where there is no prior."""
+        if self.method != "map":
+            return np.zeros_like(theta), np.zeros_like(theta)
         cell = np.clip(np.searchsorted(self.nodes, theta, side="right") - 1, 0, self.nodes.size - 2)
         curvature = np.diff(self.prior_slope) / np.diff(self.nodes)
         return np.interp(theta, self.nodes, self.prior_slope), -curvature[cell]
@@ -147,8 +155,7 @@ def _solve(values: NDArray[np.float64], trials: Trials, equation: _Equation, z: 
     standard_error[at_bound] = np.nan
     asked = np.flatnonzero(at_bound | (equation.method != "map"))
     # to where the objective has fallen by z^2 / 2, on either side: at an end of the range it hardly falls
-    objective = log_likelihood(values[asked], grid, equation.items, trials=some_rows(trials, asked))
-    objective += np.interp(grid, equation.nodes, equation.log_prior)
+    objective = equation.log_objective(values[asked], some_rows(trials, asked))
     near = objective > objective.max(axis=1, keepdims=True) - z**2 / 2
     lower, upper = theta - z * standard_error, theta + z * standard_error
     lower[asked] = np.fmin(lower[asked], grid[near.argmax(axis=1)])
