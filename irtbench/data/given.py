@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.items import ItemTable
 from irtbench.data.readers.item_table import COLUMNS_OF_ITEMS, items_of
 from irtbench.data.readers.long_table import COUNTS, LongTable, long_columns
@@ -227,9 +227,10 @@ def _our_columns(frame: pd.DataFrame, want: str, name: str) -> pd.DataFrame:
     table = frame.set_axis(names, axis=1)
     table = table.drop(columns=[new for old, new in ours.items() if new != old and new in names]).rename(columns=ours)
     for ids in ("respondent_id", "item_id"):
-        if table[ids].isna().any():
-            row = frame.index[int(table[ids].isna().to_numpy().argmax())]
-            raise InputError(f"{name}: row {row}, column {ids}: expected a name but it is missing")
+        refuse_first(
+            table[ids].isna().to_numpy(),
+            lambda k, ids=ids: f"{name}: row {frame.index[k]}, column {ids}: expected a name but it is missing",
+        )
         if not pd.api.types.is_string_dtype(table[ids]):
             table[ids] = _texts(table[ids])
     return table

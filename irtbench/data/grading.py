@@ -149,10 +149,6 @@ _OPENING = " \t\r\n\"'`“”‘’«»‹›([{¿¡"
 _CLOSING = " \t\r\n\"'`“”‘’«»‹›)]}.,;:!?…"
 
 
-def _without_marks(text: str) -> str:
-    return text.lstrip(_OPENING).rstrip(_CLOSING)
-
-
 # a byte order mark and spaces without width are no white space to Python
 _stripped = partial(re.compile(r"^[\s\u200b-\u200d\u2060\ufeff]+|[\s\u200b-\u200d\u2060\ufeff]+$").sub, "")
 
@@ -160,7 +156,7 @@ _RULES: Mapping[NormalisationRule, Callable[[str], str]] = {
     "strip": _stripped,
     "casefold": str.casefold,
     "collapse_spaces": partial(re.compile(r"\s+").sub, " "),
-    "punctuation": _without_marks,
+    "punctuation": lambda text: text.lstrip(_OPENING).rstrip(_CLOSING),
     "unicode": partial(unicodedata.normalize, "NFKC"),
 }
 

@@ -18,7 +18,6 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 # what a spreadsheet takes for a formula, but for plain numbers such as -3
 _BEGINNINGS = frozenset("=+-@\t\r")
-_FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf(inity)?|[+-]?nan", re.IGNORECASE)
 
 
@@ -69,7 +68,7 @@ def guarded(text: str) -> str:
     >>> guarded("=1+1"), guarded("-3"), guarded("@model")
     ("'=1+1", '-3', "'@model")
     """
-    return GUARD + text if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    return GUARD + text if text[:1] in _BEGINNINGS and not _NUMBER.fullmatch(text) else text
 
 
 def unguarded(text: str) -> str:

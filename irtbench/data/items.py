@@ -329,10 +329,12 @@ class ItemFeatures(Shown):
         columns: dict[str, Any] = {}
         for name in frame.columns.drop("item_id"):
             column = frame[name]
-            empty = column.isna() | (column.astype(str).str.strip() == "")
-            if empty.any():
-                item = frame["item_id"][empty].iloc[0]
-                raise InputError(f"features: {name} of item {item} is empty; expected a value in every row")
+            refuse_first(
+                (column.isna() | (column.astype(str).str.strip() == "")).to_numpy(),
+                lambda k, name=name: (
+                    f"features: {name} of item {frame['item_id'].iloc[k]} is empty; expected a value in every row"
+                ),
+            )
             numbers = cls.numbers_of(column)
             kinds = pd.get_dummies(column.astype(str), prefix=str(name), prefix_sep="=", drop_first=True)
             columns |= dict(kinds) if numbers is None else {str(name): numbers}

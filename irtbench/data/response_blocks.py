@@ -124,9 +124,7 @@ def some_respondents(responses: Responses, most: int | None, seed: int) -> tuple
     """At most so many respondents in memory, see `draw_respondents`; all where there is no limit."""
     n = responses.n_respondents
     drawn, places = draw_respondents(n, n if most is None else most, seed)
-    if drawn.is_all:
-        return drawn, responses.to_matrix()
-    return drawn, responses.sample(places)
+    return drawn, responses.to_matrix() if drawn.is_all else responses.sample(places)
 
 
 ROWS_READ = 2**20  # at a time

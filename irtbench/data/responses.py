@@ -6,6 +6,7 @@ It is stored at a byte a response, and given as floating point numbers with NaN 
 from __future__ import annotations
 
 import hashlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,12 +124,46 @@ class Responses(Shown):
     #: Respondents who are worked on together where it is all the same; None for all.
     at_once: ClassVar[int | None] = None
 
-    if TYPE_CHECKING:
+    if TYPE_CHECKING:  # what all have
 
         @property
-        def respondent_ids(self) -> tuple[str, ...]: ...  # noqa: D102
+        @abstractmethod
+        def respondent_ids(self) -> tuple[str, ...]:
+            """Names of the rows."""
+
         @property
-        def item_ids(self) -> tuple[str, ...]: ...  # noqa: D102
+        @abstractmethod
+        def item_ids(self) -> tuple[str, ...]:
+            """Names of the columns."""
+
+        @property
+        @abstractmethod
+        def trials(self) -> NDArray[np.int64] | None:
+            """Numbers of trials, where there are several of a pair."""
+
+        @property
+        @abstractmethod
+        def n_by_item(self) -> NDArray[np.int64]:
+            """Number of observed responses to each item, each trial being one, shape (n_items,)."""
+
+        @property
+        @abstractmethod
+        def n_by_respondent(self) -> NDArray[np.int64]:
+            """The same of each respondent, shape (n_respondents,)."""
+
+        @abstractmethod
+        def select_items(self, item_ids: Sequence[str]) -> Self:
+            """Keep these items, in this order."""
+
+        @abstractmethod
+        def select_respondents(self, keep: NDArray[np.bool_]) -> Self:
+            """Keep the respondents where ``keep`` (shape (n_respondents,)) is true, in their order."""
+
+        @abstractmethod
+        def part(self, start: int, stop: int) -> ResponseMatrix:
+            """Consecutive respondents as a matrix in memory."""
+
+        # what some have
         @property
         def categories(self) -> tuple[tuple[Any, ...], ...]: ...  # noqa: D102
         @property
@@ -136,18 +171,9 @@ class Responses(Shown):
         @property
         def correct(self) -> NDArray[Any]: ...  # noqa: D102
         @property
-        def trials(self) -> NDArray[np.int64] | None: ...  # noqa: D102
-        @property
-        def n_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
-        @property
-        def n_by_respondent(self) -> NDArray[np.int64]: ...  # noqa: D102
-        @property
         def n_correct_by_item(self) -> NDArray[np.int64]: ...  # noqa: D102
         @property
         def content_hash(self) -> str: ...  # noqa: D102
-        def select_items(self, item_ids: Sequence[str]) -> Self: ...  # noqa: D102
-        def select_respondents(self, keep: NDArray[np.bool_]) -> Self: ...  # noqa: D102
-        def part(self, start: int, stop: int) -> ResponseMatrix: ...  # noqa: D102
 
     @property
     def n_respondents(self) -> int:
@@ -329,8 +355,7 @@ class ResponseMatrix(Responses):
         demand_unique(respondent_ids, "response matrix: respondent_id")
         demand_unique(item_ids, "response matrix: item_id")
         values.setflags(write=False)
-        own = {"coded_responses": values, "respondent_ids": respondent_ids, "item_ids": item_ids, "trials": None}
-        vars(self).update(own)
+        vars(self).update(coded_responses=values, respondent_ids=respondent_ids, item_ids=item_ids, trials=None)
         if trials is not None:
             vars(self)["trials"] = self._checked(trials)
         if self.trials is None:

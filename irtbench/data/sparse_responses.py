@@ -39,9 +39,10 @@ def trial_counts(table: pd.DataFrame) -> pd.DataFrame | None:
         if not repeated:
             return None
         response = table["response"].astype(np.float64)
-        wrong = ~(response.isin((0, 1)) | response.isna())
-        if wrong.any():
-            raise InputError(f"responses: expected 1, 0 or missing in each trial but got {response[wrong].iloc[0]:g}")
+        refuse_first(
+            ~(response.isin((0, 1)) | response.isna()).to_numpy(),
+            lambda k: f"responses: expected 1, 0 or missing in each trial but got {response.iloc[k]:g}",
+        )
         counts = table.drop(columns="response").assign(n_correct=response.fillna(0), n_trials=response.notna())
         counts["n_trials"] = counts["n_trials"].astype(np.int64)
     if not repeated or table.duplicated([*pair, "trial"]).any() or table[pair].isna().any(axis=None):
@@ -98,9 +99,12 @@ class SparseResponses(Responses):
 
     def where(self, kept: NDArray[np.bool_] | slice) -> SparseResponses:
         """The pairs that are kept (shape (n_pairs,)), positions and names as they are."""
-        trials = None if self.trials is None else self.trials[kept]
         return replace(
-            self, rows=self.rows[kept], columns=self.columns[kept], correct=self.correct[kept], trials=trials
+            self,
+            rows=self.rows[kept],
+            columns=self.columns[kept],
+            correct=self.correct[kept],
+            trials=None if self.trials is None else self.trials[kept],
         )
 
     def select_items(self, item_ids: Sequence[str]) -> SparseResponses:

@@ -136,15 +136,7 @@ class StoredResponses(Responses):
 
     def rows(self, start: int, stop: int) -> NDArray[np.int8]:
         """Responses 1, 0 and -1 of consecutive respondents, read from the disk, shape (stop - start, n_items)."""
-        return self._wanted(self._stored(start, stop) if self.places is None else self._chosen(self.places[start:stop]))
-
-    def _wanted(self, found: NDArray[np.int8]) -> NDArray[np.int8]:
-        """The columns of the items wanted."""
-        if self.columns is None:
-            return found
-        wanted = found[:, self.columns]
-        wanted[:, self.columns < 0] = MISSING
-        return wanted
+        return self.at(np.arange(start, stop))
 
     def blocks(self) -> Iterator[NDArray[np.int8]]:
         """All rows in their order, some respondents at a time."""
@@ -153,8 +145,16 @@ class StoredResponses(Responses):
             yield self.rows(start, min(start + most, self.n_respondents))
 
     def at(self, respondents: NDArray[np.intp]) -> NDArray[np.int8]:
-        """Rows of some respondents, by their places in ascending order."""
-        return self._wanted(self._chosen(self._stored_at(respondents)))
+        """Rows of some respondents, by their places in ascending order; those between are read too, piece by piece."""
+        pieces = []
+        for own in pieces_of(self._stored_at(respondents), max(1, BLOCK // self.width)):
+            read = self._stored(int(own[0]), int(own[-1]) + 1)
+            pieces.append(read if len(read) == len(own) else read[own - own[0]])
+        found = pieces[0] if len(pieces) == 1 else np.concatenate([self._stored(0, 0), *pieces])
+        if self.columns is not None:
+            found = found[:, self.columns]
+            found[:, self.columns < 0] = MISSING
+        return found
 
     def _stored_at(self, respondents: NDArray[np.intp]) -> NDArray[np.intp]:
         """Places of respondents among those stored."""
@@ -163,11 +163,7 @@ class StoredResponses(Responses):
     @property
     def respondent_ids(self) -> tuple[str, ...]:
         """Names of all respondents, read from the disk."""
-        return self.names(0, self.n_respondents)
-
-    def names(self, start: int, stop: int) -> tuple[str, ...]:
-        """Names of consecutive respondents."""
-        return self.names_at(np.arange(start, stop))
+        return self.names_at(np.arange(self.n_respondents))
 
     def names_at(self, respondents: NDArray[np.intp]) -> tuple[str, ...]:
         """Names of some respondents, by their places in ascending order; those between are read, some at a time."""
@@ -240,22 +236,11 @@ class StoredResponses(Responses):
 
     def part(self, start: int, stop: int) -> ResponseMatrix:
         """Consecutive respondents as a matrix in memory."""
-        return self._matrix(self.rows(start, stop), self.names(start, stop))
+        return self.sample(np.arange(start, stop))
 
     def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
         """Some respondents as a matrix in memory, by their places in ascending order."""
-        return self._matrix(self.at(respondents), self.names_at(respondents))
-
-    def _matrix(self, rows: NDArray[np.int8], respondent_ids: tuple[str, ...]) -> ResponseMatrix:
-        """Rows as they are read, as a matrix."""
-        return ResponseMatrix.from_coded(rows, respondent_ids, self.item_ids)
-
-    def _chosen(self, places: NDArray[np.intp]) -> NDArray[np.int8]:
-        """Rows at these places, in ascending order; those between are read too, a piece of the file at a time."""
-        found = [self._stored(0, 0)]
-        for own in pieces_of(places, max(1, BLOCK // self.width)):
-            found.append(self._stored(int(own[0]), int(own[-1]) + 1)[own - own[0]])
-        return np.concatenate(found)
+        return ResponseMatrix.from_coded(self.at(respondents), self.names_at(respondents), self.item_ids)
 
     def _stored(self, start: int, stop: int) -> NDArray[np.int8]:
         width, count = self.width, (stop - start) * self.width
@@ -301,13 +286,13 @@ class StoredScores(StoredResponses):
         """What the codes 0, 1, ... of each item mean."""
         return tuple(tuple(self.levels[k] for k in np.flatnonzero(own)) for own in self.given)
 
-    def _matrix(self, rows: NDArray[np.int8], respondent_ids: tuple[str, ...]) -> ResponseMatrix:
-        """Rows as the matrix that is scored: category k of 0, ..., m as k right of m."""
+    def sample(self, respondents: NDArray[np.intp]) -> ResponseMatrix:
+        """The matrix that is scored: category k of 0, ..., m as k right of m."""
         of_level = np.where(self.given, self.given.cumsum(axis=1) - 1, MISSING)
         of_byte = np.pad(of_level, ((0, 0), (0, 1)), constant_values=MISSING).astype(np.int8)  # -1 is the last column
-        codes = of_byte[np.arange(self.n_items), rows]
+        codes = of_byte[np.arange(self.n_items), self.at(respondents)]
         steps = np.where(codes == MISSING, 0, self.given.sum(axis=1) - 1)
-        return ResponseMatrix.from_coded(codes, respondent_ids, self.item_ids, steps)
+        return ResponseMatrix.from_coded(codes, self.names_at(respondents), self.item_ids, steps)
 
     def select_respondents(self, keep: NDArray[np.bool_]) -> Self:
         """Keep the respondents where ``keep`` is true; items and their categories stay as they are."""

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from irtbench.data.input_error import InputError, refuse_any
+from irtbench.data.input_error import InputError, refuse_any, refuse_first
 from irtbench.data.responses import ResponseMatrix, Responses, demand_unique, name_first, numbered, positions_of
 
 Levels = Sequence[Any] | Mapping[str, Sequence[Any]] | None
@@ -115,9 +115,12 @@ class CodedScores(Responses):
             )
         given = table[table[column].notna()]
         for name in PAIR:
-            if given[name].isna().any():
-                row = given.index[given[name].isna()][0]
-                raise InputError(f"responses: row {row}, column {name}: expected a name but it is missing")
+            refuse_first(
+                given[name].isna().to_numpy(),
+                lambda k, name=name: (
+                    f"responses: row {given.index[k]}, column {name}: expected a name but it is missing"
+                ),
+            )
         (rows, respondents), (columns, items) = (pd.factorize(given[name].astype(str)) for name in PAIR)
         codes, own = coded(given[column].to_numpy(), columns, tuple(map(str, items)), None, levels)
         return cls(tuple(respondents), tuple(items), own, codes, np.stack([rows, columns]).astype(np.int64))
@@ -153,9 +156,8 @@ class CodedScores(Responses):
 
     def select_items(self, item_ids: Sequence[str]) -> CodedScores:
         """Some of the items of a wide table, in this order."""
-        if lacking := [item for item in item_ids if item not in self.item_ids]:
-            raise InputError(f"responses: none to item {name_first(lacking)}; expected some to each item of the fit")
-        kept = positions_of(item_ids, self.item_ids)
+        refusal = "responses: none to item {}; expected some to each item of the fit"
+        kept = positions_of(item_ids, self.item_ids, refusal)
         categories = tuple(self.categories[j] for j in kept)
         return CodedScores(self.respondent_ids, tuple(item_ids), categories, self.codes[:, kept])
 

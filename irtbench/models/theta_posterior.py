@@ -168,10 +168,6 @@ class Posterior:
         mean = (self.mass * mean_at).sum(axis=1)
         return mean, (self.mass * (noise_at + (mean_at - mean[:, None]) ** 2)).sum(axis=1)
 
-    def quantile(self, probability: float) -> NDArray[np.float64]:
-        """Quantile of theta, shape (n_respondents,)."""
-        return self.quantiles(np.full((len(self.mass), 1), probability))[:, 0]
-
     def quantiles(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
         """Several quantiles of each respondent's theta, shape of ``probabilities``: (n_respondents, any number).
 
@@ -327,9 +323,7 @@ def _extremes(items: ItemParameters) -> NDArray[np.float64]:
 def _refined(population: Quadrature, step: float, mass: NDArray[np.float64]) -> Quadrature:
     """Nodes at most so far apart where posteriors have mass; the population itself where its nodes are."""
     holding = population.nodes[(mass > TAIL).any(axis=0)]
-    if not holding.size:  # of nobody
-        return population
-    return refine(population, step, within=(holding[0], holding[-1]))
+    return refine(population, step, within=(holding[0], holding[-1])) if holding.size else population
 
 
 def node_mass(

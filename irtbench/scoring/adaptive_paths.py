@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, Unpack
 
@@ -153,12 +153,34 @@ def replay_adaptive(
         code = values[row, place[item]] if item in place else np.nan
         return None if np.isnan(code) else scores[item][int(code)]
 
-    def lacking(row: int) -> set[str]:
-        return set() if ask_unanswered else {item for item in known.item_ids if answer(row, item) is None}
-
     wanted = with_keywords(settings or AdaptiveSettings(), keywords)
-    test = Adaptive(items, wanted, columns=columns, rng=seeded(seed))
-    return _run(test, own.respondent_ids, answer, lacking)
+    first = Adaptive(items, wanted, columns=columns, rng=seeded(seed))
+    parts, ends = [], []
+    uses: dict[str, int] = {}
+    most = np.inf if wanted.most_exposure is None else wanted.most_exposure
+    for row, name in enumerate(own.respondent_ids):
+        closed = {item for item, n in uses.items() if n >= most * (row + 1)}  # too many of the tests so far asked these
+        lacking = () if ask_unanswered else [item for item in known.item_ids if answer(row, item) is None]
+        test = first.again(unavailable=closed.union(lacking))
+        while (item := test.next_item()) is not None:
+            test.record(item, answer(row, item))
+            uses[item] = uses.get(item, 0) + 1
+        path = test.table()
+        path.insert(0, "respondent_id", name)
+        parts.append(path)
+        ends.append((test.n_items, test.theta, test.standard_error, test.stopped))
+    n_items, theta, error, stopped = zip(*ends, strict=True) if ends else ((), (), (), ())
+    return AdaptivePaths(
+        pd.concat(parts, ignore_index=True)
+        if parts
+        else pd.DataFrame(columns=["respondent_id", *first.table().columns]),
+        own.respondent_ids,
+        np.array(n_items, dtype=np.int64),
+        np.array(theta, dtype=np.float64),
+        np.array(error, dtype=np.float64),
+        tuple(stopped),
+        first.theta,
+    )
 
 
 @shows_fields(AdaptiveSettings)
@@ -194,39 +216,6 @@ def simulate_adaptive(
     known = items.items if isinstance(items, Scale) else items
     values = simulate_responses(np.asarray(theta, dtype=np.float64), known, rng=seeded(seed))
     return replay_adaptive(items, values, settings, columns=columns, seed=seed, **keywords)
-
-
-def _run(
-    first: Adaptive,
-    respondent_ids: tuple[str, ...],
-    answer: Callable[[int, str], Any],
-    lacking: Callable[[int], set[str]],
-) -> AdaptivePaths:
-    """One test after the other; items that more than their share of the tests so far asked are left out."""
-    parts, ends = [], []
-    uses: dict[str, int] = {}
-    most = first.settings.most_exposure
-    for row, name in enumerate(respondent_ids):
-        closed = set() if most is None else {item for item, n in uses.items() if n >= most * (row + 1)}
-        test = first.again(unavailable=lacking(row) | closed)
-        while (item := test.next_item()) is not None:
-            test.record(item, answer(row, item))
-            uses[item] = uses.get(item, 0) + 1
-        path = test.table()
-        path.insert(0, "respondent_id", name)
-        parts.append(path)
-        ends.append((test.n_items, test.theta, test.standard_error, test.stopped))
-    columns = ["respondent_id", *first.table().columns]
-    n_items, theta, error, stopped = zip(*ends, strict=True) if ends else ((), (), (), ())
-    return AdaptivePaths(
-        pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns),
-        respondent_ids,
-        np.array(n_items, dtype=np.int64),
-        np.array(theta, dtype=np.float64),
-        np.array(error, dtype=np.float64),
-        tuple(stopped),
-        first.theta,
-    )
 
 
 BEYOND = 1e-6  # what information beyond the goal counts for: it orders items where nothing else does

@@ -119,6 +119,10 @@ def with_item_error(
          "item error: is not known for items with upper asymptotes; expected none"),
         (items.categories is not None and (how != "delta" or items.categories.covariance is None),
          "item error: of items in categories it is auto, delta (of a bank.json that a fit left) or none"),
+        (how == "integrate" and abilities.method not in ("eap", "joint"),
+         f"item error: integrate goes with the method eap but got {abilities.method}"),
+        (how == "delta" and abilities.method == "eap_sum",
+         "item error: delta is not defined for eap_sum; expected draw"),
     ))  # fmt: skip
     if abilities.method == "joint":
         raise InputError("item error: abilities estimated with the items carry their error already; expected none")
@@ -132,7 +136,10 @@ def with_item_error(
         ]
         return widen(abilities, np.var(thetas, axis=0, ddof=1))
     if how == "integrate":
-        found = _integrated(abilities, responses, known, population)
+        demand_single(responses, "item error integrate (delta and draw are)")
+        through = partial(posterior_of, curves=integrated_log_icc)
+        means = posterior_means(responses, known, population, abilities.level, through)
+        found = replace(abilities, **estimates(means))
     else:
         found = widen(abilities, _delta_variance(abilities, responses, known, population))
     if item_error != "auto" or joint_error is None:
@@ -200,22 +207,32 @@ class Estimates(Protocol):
     """Abilities that a fit estimated together with the items, each of shape (n_respondents,)."""
 
     @property
-    def theta(self) -> NDArray[np.float64]: ...  # noqa: D102
+    def theta(self) -> NDArray[np.float64]:
+        """Abilities."""
+
     @property
-    def standard_error(self) -> NDArray[np.float64]: ...  # noqa: D102
+    def standard_error(self) -> NDArray[np.float64]:
+        """Their standard errors."""
 
 
 class Fitted(Protocol):
     """What a fit says of items and respondents, as ``estimation.svi.FittedModel`` does."""
 
     @property
-    def items(self) -> ItemParameters: ...  # noqa: D102
+    def items(self) -> ItemParameters:
+        """The items with their parameters."""
+
     @property
-    def estimated_population(self) -> Quadrature | None: ...  # noqa: D102
+    def estimated_population(self) -> Quadrature | None:
+        """The distribution of ability, where it was estimated."""
+
     @property
-    def abilities(self) -> Estimates | None: ...  # noqa: D102
+    def abilities(self) -> Estimates | None:
+        """What was estimated together with the items, if anything was."""
+
     @property
-    def joint_error(self) -> JointError | None: ...  # noqa: D102
+    def joint_error(self) -> JointError | None:
+        """The covariance of all parameters, where it is known."""
 
 
 def abilities_of(
@@ -301,17 +318,6 @@ def integrated_log_icc(theta: ArrayLike, items: ItemParameters) -> tuple[NDArray
     return np.log(np.maximum(p, TINY)), np.log(np.maximum(q, TINY))
 
 
-def _integrated(
-    abilities: Abilities, responses: ResponseMatrix, items: ItemParameters, population: Quadrature
-) -> Abilities:
-    if abilities.method != "eap":
-        raise InputError(f"item error: integrate goes with the method eap but got {abilities.method}")
-    demand_single(responses, "item error integrate (delta and draw are)")
-    through = partial(posterior_of, curves=integrated_log_icc)
-    found = posterior_means(responses, items, population, abilities.level, through)
-    return replace(abilities, **estimates(found))
-
-
 def _covariance(items: ItemParameters, unknown: float = 0.0) -> NDArray[np.float64]:
     """Covariance of each item's parameters, 0 or another number where it is not known."""
     own = items.covariance if items.categories is None else items.categories.covariance
@@ -357,8 +363,6 @@ def _delta_variance(
 
     With the covariance of all items, shape (n_items, 3, n_items, 3): by how much V is larger by that.
     """
-    if abilities.method == "eap_sum":
-        raise InputError("item error: delta is not defined for eap_sum; expected draw")
     covariance, variance = _covariance(items), np.empty(responses.n_respondents)
     for rows in row_batches(responses.n_respondents, items.n_items):
         gradient = _gradient(abilities, responses, items, population, rows)
@@ -398,11 +402,10 @@ def _gradient(
     for j, rates in enumerate(by_item):
         given = np.flatnonzero(~np.isnan(values[:, j]))
         k = values[given, j].astype(np.int64)
-        if items.categories is None:
-            wrong = (1 if trials is None else trials[given, j]) - k
-            chosen = wrong[:, None] * rates[given, 0] + k[:, None] * rates[given, 1]
-        else:
+        if trials is None:
             chosen = rates[given, k]
+        else:
+            chosen = (trials[given, j] - k)[:, None] * rates[given, 0] + k[:, None] * rates[given, 1]
         gradient[: chosen.shape[1], given, j] = chosen.T
     return gradient
 

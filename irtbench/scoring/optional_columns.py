@@ -372,7 +372,8 @@ def explain(scale: Scale, responses: ResponsesLike, *, surprising_below: float =
             "surprise": np.where(chance < surprising_below, kind, "")[rows, columns],
         }
     )
-    level_of = _levels(scale.items.difficulty, items.difficulty, n_levels)
+    rank = np.searchsorted(np.sort(scale.items.difficulty), items.difficulty)  # infinite ones are at the ends
+    level_of = rank * n_levels // scale.items.n_items
     levels = [_accuracy(own, posterior, items, level_of == level).assign(level=level + 1) for level in range(n_levels)]
     by_level = pd.concat(levels).assign(scale=scale.name)[LEVEL_COLUMNS]
     return Explanation(table, by_level.sort_values(["respondent_id", "level"], kind="stable", ignore_index=True))
@@ -406,9 +407,3 @@ def _accuracy(own: ResponseMatrix, posterior: Posterior, items: ItemParameters, 
         "z": np.divide(observed - expected, sd, out=np.full_like(sd, np.nan), where=sd > 0),
     }
     return pd.DataFrame(found)[some]
-
-
-def _levels(of_scale: np.ndarray, of_items: np.ndarray, n_levels: int) -> np.ndarray:
-    """Level 0 .. n_levels - 1 of each item by the rank of its difficulty in the scale; infinite ones at the ends."""
-    rank = np.searchsorted(np.sort(of_scale), of_items, side="left")
-    return rank * n_levels // of_scale.size

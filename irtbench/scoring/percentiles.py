@@ -28,10 +28,9 @@ from irtbench.models.theta_posterior import (
     score_distribution,
     step_for_any_pattern,
 )
-from irtbench.scoring.ability import Abilities
+from irtbench.scoring.ability import Abilities, Array, estimates
 from irtbench.scoring.item_error import with_line_error
 
-Array = NDArray[np.float64]
 Norm = Literal["normal", "empirical", "smoothed"]
 
 CELLS = 2**22  # abilities x norm respondents worked on at once
@@ -175,9 +174,7 @@ def population_share(theta: Array, population: Quadrature) -> Array:
     return np.asarray(np.interp(theta, cell_edges(fine.nodes), reached / reached[-1]))
 
 
-@lru_cache(16)  # for all blocks of respondents
-def _posteriors(norms: Norms, mean: float, deviation: float) -> tuple[Array, Array]:
-    return norms.posteriors(mean, deviation)
+_posteriors = lru_cache(16)(Norms.posteriors)  # for all blocks of respondents
 
 
 def smooth_share(theta: Array, norms: Norms, population: Quadrature | None = None) -> Array:
@@ -362,15 +359,11 @@ def sum_score_table(
     scores = np.arange(len(probability))
     abilities = Abilities(
         respondent_ids=tuple(str(score) for score in scores),
-        theta=posterior.mean(),
-        standard_error=posterior.standard_deviation(),
-        lower=posterior.quantile((1 - level) / 2),
-        upper=posterior.quantile((1 + level) / 2),
         level=level,
         n_items=np.full(scores.size, items.n_items),
         n_correct=scores,
-        at_bound=np.zeros(scores.size, dtype=np.bool_),
         method="eap_sum",
+        **estimates(posterior.summary(level)) | {"at_bound": np.zeros(scores.size, dtype=np.bool_)},
     )
     abilities = with_line_error(abilities, scale.line)
     return SumScoreTable(abilities, percentiles(abilities, scale.norms, norm=norm, population=population), probability)

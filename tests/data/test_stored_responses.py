@@ -57,7 +57,7 @@ def test_what_was_stored_is_read_and_counted(tmp_path: Path) -> None:
     found = stored(tmp_path).responses()
     assert (found.n_respondents, found.n_items, found.n_responses, found.is_complete) == (3, 3, 8, False)
     assert (found.n_by_item.tolist(), found.n_correct_by_item.tolist()) == ([3, 3, 2], [2, 1, 2])
-    assert (found.names(0, 3), found.idle_ids()) == (("ann", "böb", "dee"), ("cy",))
+    assert (found.respondent_ids[:3], found.idle_ids()) == (("ann", "böb", "dee"), ("cy",))
     assert found.rows(1, 3).tolist() == [[0, 0, 1], [1, 1, 1]]
     assert found.n_by_respondent.tolist() == [2, 3, 3]
     assert found.at(np.array([0, 2])).tolist() == [[1, 0, -1], [1, 1, 1]]
@@ -174,7 +174,7 @@ def test_a_store_that_was_stopped_goes_on_after_its_last_part(tmp_path: Path) ->
     assert (again.finished, again.n_parts, again.n_respondents) == (False, 1, 2)
     finish(again)
     found = again.responses()
-    assert found.names(0, 3) == ("ann", "böb", "dee")
+    assert found.respondent_ids[:3] == ("ann", "böb", "dee")
     assert found.n_correct_by_item.tolist() == [2, 1, 2]
     record = json.loads((tmp_path / STATE).read_text())["record"]
     assert record["files"][RESPONSES] == list(checksum(tmp_path / RESPONSES))

@@ -36,7 +36,7 @@ def test_no_row_is_too_unlikely_and_a_node_without_mass_stays_without() -> None:
 def test_quantiles_by_hand() -> None:
     # half a node's mass lies below it where masses are alike on both sides
     posterior = Posterior(np.array([-1.0, 0.0, 1.0]), np.array([[0.25, 0.5, 0.25]]))
-    np.testing.assert_allclose(posterior.quantile(0.5), 0.0, atol=1e-14)
+    np.testing.assert_allclose(posterior.quantiles(np.array([[0.5]])), 0.0, atol=1e-14)
     even = Posterior(np.arange(11.0), np.full((1, 11), 1 / 11))
     np.testing.assert_allclose(even.quantiles(np.array([[0.5, 3.25 / 11, 7 / 11]])), [[5, 2.75, 6.5]])
 

@@ -1,13 +1,16 @@
-"""Annotation tools: Label Studio, Argilla, doccano.
+"""Annotation tools: Label Studio, Argilla, doccano, Potato, Prodigy.
 
 Label Studio: its JSON export, and JSON-MIN and CSV, which have one annotation a record. Argilla: records with the
 responses of users to questions, JSON or JSON lines (as of 2.8). doccano: JSON lines of classified texts (as of 1.8), a
-file an annotator, which its name says.
+file an annotator, which its name says. Potato: annotations.csv, .tsv, .jsonl and .parquet (as of 2.12); a schema is a
+question, and what was chosen is ``true`` under its label, what was written or rated the value. Prodigy: JSON lines of
+annotated tasks, choices (``options`` and ``accept``) and accept or reject.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -63,7 +66,7 @@ def _tasks(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
                 found.append((annotation, answer))
         for annotation, answer in found:
             yield Observation(
-                respondent_id=_annotator(annotation),
+                respondent_id=annotation.name_in("completed_by", "email"),
                 item_id=given if isinstance(given, str) and given.strip() else task.name("id"),
                 number=task.number,
                 score=annotation.score_in("result", answer) if settings.graded else None,
@@ -73,13 +76,6 @@ def _tasks(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
                 gold=gold,
                 item_hash=content_hash(data),
             )
-
-
-def _annotator(annotation: Fields) -> str:
-    if not isinstance(annotation.values.get("completed_by"), dict):
-        return annotation.name("completed_by")
-    fields = annotation.fields("completed_by")
-    return fields.text("email") or fields.name("id")
 
 
 def _value(value: Mapping[str, Any]) -> str | None:
@@ -200,5 +196,120 @@ DOCCANO = Reader(
         and (head.has("text") or head.has("data"))
     ),
     read_doccano,
+    alone=True,
+)
+
+
+_OURS = ("instance_id", "user_id")
+_YES, _NO = ("true", "True", "1"), ("", "false", "False", "0", "None")
+
+
+def read_potato(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
+    """Read the answers to one schema; those who left it empty have no answer."""
+    choice = MetricChoice(settings, "question")
+    for row, labels in _rows(head):
+        if not settings.metric and len(choice.seen | labels) > 1:
+            choice.seen.update((name, None) for _, more in _rows(head) for name in more)
+        schema = choice.of(list(labels), f"file {head.path}")
+        answer = None if schema is None else _chosen(labels[schema])
+        scored = settings.graded and answer is not None
+        yield Observation(
+            row.name("user_id"),
+            row.name("instance_id"),
+            row.number,
+            row.score_in(str(schema), str(answer)) if scored else None,
+            None if scored else answer,
+            _UNANSWERED if answer is None else "",
+        )
+    choice.demand(f"file {head.path}")
+
+
+def _rows(head: Head) -> Iterator[tuple[Fields, dict[str, Any]]]:
+    """The rows, and what was given for each schema."""
+    for row in records(head):
+        yield row, dict(row.fields("labels").values) if head.kind in LINES else _by_schema(row.values)
+
+
+def _by_schema(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns ``schema.label`` under their schema; those of ours are the rest."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        schema, dot, label = name.partition(".")
+        if name in _OURS:
+            continue
+        if dot:
+            found.setdefault(schema, {})
+            if isinstance(found[schema], dict):
+                found[schema][label] = value
+        else:
+            found[schema] = value
+    return found
+
+
+def _chosen(given: Any) -> str | None:
+    """The answer in one text; several labels are joined by a bar, in the order of their names."""
+    if isinstance(given, dict):
+        chosen = [
+            label if str(value) in _YES else str(value)
+            for label, value in given.items()
+            if value is not None and str(value) not in _NO
+        ]
+        return "|".join(sorted(chosen)) or None
+    if given != given or str(given).strip() == "":  # NaN is not itself
+        return None
+    return _joined(f"{given:g}" if isinstance(given, float) else given)
+
+
+POTATO = Reader(
+    "potato",
+    "annotations of Potato",
+    "answer",
+    # its side files have a row for each change or event, and a schema
+    lambda head: (
+        (head.kind in ("table", "parquet") or (head.kind in LINES and head.has("labels")))
+        and head.has(*_OURS)
+        and not head.has("schema")
+    ),
+    read_potato,
+    # other tables of the Parquet export: items, spans, answers of the survey pages
+    accompanies=lambda head: (
+        head.kind == "parquet" and head.path.name in ("items.parquet", "spans.parquet", "phase_responses.parquet")
+    ),
+)
+
+
+def read_prodigy(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
+    """Read the answers: the accepted options, or whether the task was accepted. The item is the task's hash."""
+    for line in records(head):
+        given, choices = line.name("answer"), line.entries("options")
+        if given not in ("accept", "reject", "ignore"):
+            raise line.wrong("answer", "accept, reject or ignore")
+        accepted = [str(option) for option in line.entries("accept")]
+        if given == "ignore" or (choices and given == "reject"):
+            left_out[f"tasks that were {given.removesuffix('e')}ed"] += 1
+            continue
+        if choices and not accepted:
+            left_out["tasks without a chosen option"] += 1
+            continue
+        who = line.text("_annotator_id") or line.text("_session_id")
+        if not who:
+            raise line.wrong("_annotator_id", "the name of an annotator")
+        stamp, task = line.number_of("_timestamp"), line.name("_task_hash")
+        yield Observation(
+            respondent_id=who,
+            item_id=task,
+            number=line.number,
+            answer="|".join(sorted(accepted)) if choices else given,
+            date=None if stamp is None else datetime.fromtimestamp(stamp, UTC).isoformat(timespec="seconds"),
+            item_hash=task,
+        )
+
+
+PRODIGY = Reader(
+    "prodigy",
+    "annotations of Prodigy",
+    "answer",
+    lambda head: head.kind in LINES and head.has("_input_hash", "_task_hash", "answer"),
+    read_prodigy,
     alone=True,
 )

@@ -14,6 +14,7 @@ from irtbench.data.readers.cells import MOST_LEVELS, Grader, ScoreLevels, is_mis
 from irtbench.data.readers.large_table import LargeTable
 from irtbench.data.readers.table import demand_levels
 from irtbench.data.readers.table_blocks import (
+    ROWS_READ,
     ColumnChoice,
     LongFile,
     TableLayout,
@@ -23,10 +24,7 @@ from irtbench.data.readers.table_blocks import (
 )
 from irtbench.data.response_blocks import Blocks, SeenNames
 from irtbench.data.response_store import ResponseStore, locked
-from irtbench.data.stored_responses import StoredResponses, StoredScores
-
-ROWS_READ = 2**20  # at a time
-NAMES_READ = 2**20
+from irtbench.data.stored_responses import NAMES_READ, StoredResponses, StoredScores
 
 
 def encode_table(
@@ -129,8 +127,7 @@ def encode_scores(
         demand_levels(levels)
         if not 2 <= len(levels) <= MOST_LEVELS:
             raise InputError(f"levels: {len(levels)}; expected 2 to {MOST_LEVELS}")
-    stored = encoded_by(scores, table, Path(folder), choice, progress)
-    return StoredScores.of(stored, scores.levels)
+    return StoredScores.of(encoded_by(scores, table, Path(folder), choice, progress), scores.levels)
 
 
 def demand_table(table: LargeTable) -> None:

@@ -40,8 +40,13 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
     invalid = _invalid(head) if head.kind == "zip" and header.values.get("invalidated") else set()
     evaluation = header.fields("eval")
     model, task = evaluation.name("model"), evaluation.name("task")
-    tags = {"task": task}
-    tags |= {name: text for name in ("run", "arguments") if (text := _of_run(evaluation, name))}
+    given = {kind: text for kind in ("model_args", "task_args") if (text := evaluation.values.get(kind))}
+    said = {
+        "task": task,
+        "run": evaluation.text("run_id") or evaluation.text("created"),
+        "arguments": json.dumps(given, ensure_ascii=False, sort_keys=True) if given else None,
+    }
+    tags = {name: text for name, text in said.items() if text}
     choice = MetricChoice(settings)
     for number, value in enumerate(samples, start=1):
         sample = Fields.of(value, head.path, "sample", number)
@@ -64,14 +69,6 @@ def read(head: Head, settings: Wanted, left_out: LeftOut) -> Observations:
             tags=tags,
         )
     choice.demand()
-
-
-def _of_run(evaluation: Fields, name: str) -> str:
-    """The run's own name, or the arguments of task and model where there are any; empty where the log does not say."""
-    if name == "run":
-        return evaluation.text("run_id") or evaluation.text("created") or ""
-    given = {kind: text for kind in ("model_args", "task_args") if (text := evaluation.values.get(kind))}
-    return json.dumps(given, ensure_ascii=False, sort_keys=True) if given else ""
 
 
 def _scored(sample: Fields, settings: Wanted, choice: MetricChoice) -> Scored:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.items import ChoiceItems, ItemFeatures, ItemTable, ItemTags
 from irtbench.data.readers.long_table import likely_column, long_columns, with_known_names
 from irtbench.data.readers.table import (
@@ -120,10 +120,13 @@ def rows_of_items(
         conditions = ", ".join(f"{column} = {value}" for column, value in where.items())
         raise InputError(f"file {path}: no item with {conditions}")
     demand_filled(frame, path, item)
-    repeated = frame[item][frame[item].duplicated()]
-    if not repeated.empty:
-        place = field_places(path, item)(int(repeated.index[0]))
-        raise InputError(f"{place}: item names must be unique but '{repeated.iloc[0]}' is repeated")
+    place, names = field_places(path, item), frame[item]
+    refuse_first(
+        names.duplicated().to_numpy(),
+        lambda k: (
+            f"{place(int(names.index.to_numpy()[k]))}: item names must be unique but '{names.iloc[k]}' is repeated"
+        ),
+    )
     return frame
 
 

@@ -81,8 +81,9 @@ class Cells:
         names = self._as_text(column.dictionary)
         if column.null_count or pa.compute.any(pa.compute.equal(names, "")).as_py():
             empty = pa.compute.fill_null(pa.compute.equal(names.take(column.indices), ""), True)
-            if pa.compute.any(empty).as_py():
-                raise InputError(f"{self.place(empty.index(True).as_py())}: expected a name but it is empty")
+            refuse_first(
+                empty.to_numpy(zero_copy_only=False), lambda row: f"{self.place(row)}: expected a name but it is empty"
+            )
         return pa.DictionaryArray.from_arrays(column.indices, names)
 
     def numbers(self, expected: str = "1, 0 or missing") -> NDArray[np.float64]:
@@ -219,7 +220,10 @@ class LargeTable(Shown):
         found, schemas = [], []
         for info in in_time(lambda: parquet_files(filesystem, path, place), filesystem, place):
             try:
-                own, metadata = in_time(partial(_ends_of, filesystem, info.path), filesystem, place)
+                metadata = in_time(
+                    partial(pa.parquet.read_metadata, info.path, filesystem=filesystem), filesystem, place
+                )
+                own = metadata.schema.to_arrow_schema()
             except failures_of(filesystem) as error:
                 alone = "; expected Parquet, which alone is read at an address" if address is not None else ""
                 raise InputError(f"file {info.path}: damaged Parquet file ({first_line(error)}){alone}") from None
@@ -393,11 +397,6 @@ def parquet_files(filesystem: pa.fs.FileSystem, path: str, place: str) -> list[p
     if not found:
         raise InputError(f"{place}: no Parquet file in this folder; expected files that end in {SUFFIX}")
     return sorted(found, key=lambda info: info.path)
-
-
-def _ends_of(filesystem: pa.fs.FileSystem, path: str) -> tuple[pa.Schema, pa.parquet.FileMetaData]:
-    with pa.parquet.ParquetFile(filesystem.open_input_file(path)) as file:
-        return file.schema_arrow, file.metadata
 
 
 def opened_table(place: str | Path, allow_address: Sequence[str] = ()) -> LargeTable:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.harmless_text import lone_surrogate
 from irtbench.data.how_to_read import HowToRead
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.readers.records import Head as Head
 from irtbench.data.readers.table import graded, to_responses, to_scores
 from irtbench.data.readers.trials import PAIR, demand_trials
@@ -96,8 +96,7 @@ class Wanted(HowToRead):
     levels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.errored not in ("missing", "wrong"):
-            raise InputError(f"errored: expected 'missing' or 'wrong' but got '{self.errored}'")
+        demand_choice("errored", self.errored, Literal["missing", "wrong"])
         demand_trials(self.trials, self.threshold)
 
     @property
@@ -256,6 +255,13 @@ class Fields:
         if isinstance(value, str) and value.strip():
             return value
         raise self.wrong(name, "a name")
+
+    def name_in(self, name: str, own: str) -> str:
+        """A field that names something, or an object that does by a field of its own, or else by its id."""
+        if not isinstance(self.values.get(name), dict):
+            return self.name(name)
+        named = self.fields(name)
+        return named.text(own) or named.name("id")
 
     def text(self, name: str) -> str | None:
         """A field of text or a number, None where it is missing or null."""

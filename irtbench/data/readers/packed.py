@@ -104,11 +104,6 @@ def first_bytes(path: str | Path) -> bytes:
         return file.read(4)
 
 
-def unpacked_gzip(stream: gzip.GzipFile, size: int, path: Path, most: float = MOST_BYTES) -> IO[bytes]:
-    """What a gzip file of this size holds."""
-    return io.BufferedReader(Unpacked(stream, size, path, "gzip file", _DAMAGED_GZIP, most), 2**17)
-
-
 def open_bytes(path: Path, most: float = MOST_BYTES) -> IO[bytes]:
     """Open a file, gzipped or not; what comes from a pipe is kept, since it can be read only once."""
     with readable(path):
@@ -117,7 +112,8 @@ def open_bytes(path: Path, most: float = MOST_BYTES) -> IO[bytes]:
             zipped, size = file.read(2) == GZIP, file.seek(0, io.SEEK_END)
             file.seek(0)
         if zipped:
-            return unpacked_gzip(gzip.GzipFile(path, fileobj=piped), size, path, most)
+            unpacked = Unpacked(gzip.GzipFile(path, fileobj=piped), size, path, "gzip file", _DAMAGED_GZIP, most)
+            return io.BufferedReader(unpacked, 2**17)
         return piped or path.open("rb")
 
 

@@ -16,8 +16,8 @@ from irtbench.data.how_to_read import HowToRead, ReadingOptions
 from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.place import address_of
 from irtbench.data.readers.large_table import opened_table
-from irtbench.data.readers.long_table import OF_MODELS as MODELS
 from irtbench.data.readers.long_table import (
+    OF_MODELS,
     LongTable,
     column_options,
     item_and_value,
@@ -29,7 +29,7 @@ from irtbench.data.readers.long_table import (
 from irtbench.data.readers.observations import RECORDS, Reader, Wanted, collect, names_of, record_table
 from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.respondents import join_respondents, with_respondents
-from irtbench.data.readers.sources import OF_MODELS, OR_A_TABLE, READERS, Sources, find_sources
+from irtbench.data.readers.sources import FORMATS_OF_MODELS, OR_A_TABLE, READERS, Sources, find_sources
 from irtbench.data.readers.table import coded_cells, demand_columns, read_table, to_scores
 from irtbench.data.readers.trials import PAIR, join_items, reduce_trials, with_trials
 from irtbench.data.readers.wide_table import (
@@ -264,11 +264,11 @@ def holds_models(path: Paths, **how: Unpack[ReadingOptions]) -> bool:
     asked = HowToRead.of(how)
     sources = _sources(path, asked, Counter())
     if sources.reader is not None:
-        return sources.reader.name in OF_MODELS
+        return sources.reader.name in FORMATS_OF_MODELS
     head = sources.heads[0]
     names = names_of(head) if head.kind in RECORDS else list(head.columns)
     respondent = long_columns(names, asked.columns).get("respondent_id")
-    return plain(respondent or likely_respondent_column(names or [""], asked.columns)) in MODELS
+    return plain(respondent or likely_respondent_column(names or [""], asked.columns)) in OF_MODELS
 
 
 def is_outside(path: str | Path) -> bool:

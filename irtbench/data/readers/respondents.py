@@ -306,8 +306,10 @@ def approval_rates(table: pd.DataFrame, column: str, *, place: str) -> pd.Series
     number = parts["number"].astype(np.float64)
     percent = (parts["percent"] == "%").any() or (number > 1).any()
     rate = number / 100 if percent else number
-    wrong = ~((rate >= 0) & (rate <= 1))
-    if wrong.any():
-        name, text = given.index[wrong][0], given[wrong].iloc[0]
-        raise InputError(f"{place}, column {column}: respondent {name} has '{text}'; expected a rate, 97% or .97")
+    refuse_first(
+        ~((rate >= 0) & (rate <= 1)).to_numpy(),
+        lambda k: (
+            f"{place}, column {column}: respondent {given.index[k]} has '{given.iloc[k]}'; expected a rate, 97% or .97"
+        ),
+    )
     return rate

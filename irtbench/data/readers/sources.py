@@ -13,16 +13,12 @@ from irtbench.data.how_to_read import HowToRead
 from irtbench.data.input_error import InputError
 from irtbench.data.readers import (
     annotation_tools,
+    harness_runs,
     harnesses,
-    helm,
     inspect_log,
     irt_programs,
-    lm_eval,
     measurement_db,
     mturk,
-    potato,
-    prodigy,
-    prompt_tests,
 )
 from irtbench.data.readers.long_table import column_options, item_and_value, likely_long
 from irtbench.data.readers.observations import RECORDS, Reader, names_of
@@ -54,26 +50,28 @@ def readers_of_others() -> Iterator[Reader]:
 
 READERS: tuple[Reader, ...] = (
     inspect_log.READER,
-    lm_eval.READER,
+    harness_runs.LM_EVAL,
     harnesses.EVERY_EVAL_EVER,
     measurement_db.READER,
-    helm.READER,
-    potato.READER,
+    harness_runs.HELM,
+    annotation_tools.POTATO,
     harnesses.EVALPLUS,
     harnesses.LIGHTEVAL,
     annotation_tools.LABEL_STUDIO,
     annotation_tools.ARGILLA,
-    prodigy.READER,
+    annotation_tools.PRODIGY,
     mturk.READER,
     harnesses.OPENAI_EVALS,
-    prompt_tests.PROMPTFOO,
-    prompt_tests.DEEPEVAL,
+    harnesses.PROMPTFOO,
+    harnesses.DEEPEVAL,
     annotation_tools.DOCCANO,
     irt_programs.READER,
     *readers_of_others(),
 )
 #: Those whose respondents are models.
-OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {irt_programs.READER.name}
+FORMATS_OF_MODELS = frozenset(reader.name for reader in READERS if reader.holds == "response") - {
+    irt_programs.READER.name
+}
 
 
 TABLE, EXTRA, UNKNOWN = "table", "extra", "unknown"  # what a file is that no reader reads

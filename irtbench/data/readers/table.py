@@ -87,9 +87,12 @@ def demand_known(columns: Iterable[str], known: Iterable[str]) -> None:
 def demand_filled(frame: pd.DataFrame, path: str | Path, *names: str) -> None:
     """Refuse an empty field in one of these columns."""
     for name in names:
-        empty = frame.index[frame[name].str.strip() == ""]
-        if not empty.empty:
-            raise InputError(f"{field_places(path, name)(int(empty[0]))}: expected a name but it is empty")
+        refuse_first(
+            (frame[name].str.strip() == "").to_numpy(),
+            lambda k, name=name: (
+                f"{field_places(path, name)(int(frame.index.to_numpy()[k]))}: expected a name but it is empty"
+            ),
+        )
 
 
 def one_value_each(rows: pd.DataFrame, name: str, value: str, word: str, place: str) -> pd.Series[str]:
@@ -104,9 +107,8 @@ def one_value_each(rows: pd.DataFrame, name: str, value: str, word: str, place: 
 
 def demand_cells(table: pd.DataFrame, name: str, path: str | Path, right: NDArray[np.bool_], expected: str) -> None:
     """Refuse a column of which a cell is not right, naming the first."""
-    if not right.all():
-        row = int(right.argmin())
-        raise InputError(f"{field_places(path, name)(row)}: expected {expected} but got {table[name].iloc[row]!r}")
+    place = field_places(path, name)
+    refuse_first(~right, lambda row: f"{place(row)}: expected {expected} but got {table[name].iloc[row]!r}")
 
 
 def field_places(path: str | Path, column: str) -> Callable[[int], str]:
@@ -137,8 +139,7 @@ def to_numbers(
         codes, distinct = texts.cat.codes.to_numpy(), texts.cat.categories
     else:
         codes, distinct = pd.factorize(texts)
-    numbers = numbers_among(distinct, words)
-    found = numbers[codes]
+    found = numbers_among(distinct, words)[codes]
     refuse_first(np.isinf(found), lambda row: f"{place(row)}: expected a number but got '{texts.iloc[row]}'{advice}")
     return found
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from irtbench.data import response_blocks
 from irtbench.data.checked_settings import Settings
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_first
 from irtbench.data.items import UnknownItems, unknown_items_error
 from irtbench.data.readers.cells import FIRST_ANSWERS, Grader
 from irtbench.data.readers.large_table import LargeTable, Rows
@@ -314,13 +314,14 @@ def _refuse_repeated(file: LongFile, cells: NDArray[np.int64], trial: NDArray[np
     """Name a pair of which two rows are of the same trial; where there are no trials, that comes twice."""
     order = np.lexsort((trial, cells))
     same = (np.diff(cells[order]) == 0) & (np.diff(trial[order]) == 0)
-    if same.any():
-        respondent, column = divmod(int(cells[order][int(same.argmax())]), len(file.items))
-        expected = "one row for each trial of a pair" if file.layout.trial else "one row for each pair"
-        raise InputError(
-            f"{file.table.in_words}: respondent {names[respondent]} and item {file.items[column]} come twice; "
-            f"expected {expected}"
-        )
+    n_items, expected = len(file.items), f"one row for each {'trial of a pair' if file.layout.trial else 'pair'}"
+    refuse_first(
+        same,
+        lambda k: (
+            f"{file.table.in_words}: respondent {names[int(cells[order[k]]) // n_items]} and item "
+            f"{file.items[int(cells[order[k]]) % n_items]} come twice; expected {expected}"
+        ),
+    )
 
 
 def wide_blocks(table: LargeTable, respondent: str, items: Sequence[str], grader: Grader) -> Blocks:

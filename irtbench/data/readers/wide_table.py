@@ -134,12 +134,12 @@ def item_columns(
 def share_graded(cells: Sequence[str], threshold: float | None = None) -> float:
     """Share of 1 and 0 among the filled cells of a wide table, with a threshold that of numbers; NaN without any."""
     counts = {text: n for text, n in Counter(cells).items() if text not in MISSING and text != "-1"}
-    fits = [n for text, n in counts.items() if text.lower() in _GRADED or (threshold is not None and _is_number(text))]
+    fits = [
+        n
+        for text, n in counts.items()
+        if text.lower() in _GRADED or (threshold is not None and pd.notna(pd.to_numeric(text, errors="coerce")))
+    ]
     return sum(fits) / sum(counts.values()) if counts else np.nan
-
-
-def _is_number(text: str) -> bool:
-    return bool(pd.notna(pd.to_numeric(text, errors="coerce")))
 
 
 _ITEM_WORD = re.compile(r"(items?|questions?|tasks?|prompts?|q|i)([ _.-]?(id|\d+))?", re.IGNORECASE)

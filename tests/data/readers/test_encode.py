@@ -45,7 +45,7 @@ def encoded(place: Path | str, folder: Path, **choice: object) -> StoredResponse
 def assert_same(found: StoredResponses, responses: ResponseMatrix) -> None:
     """The same responses of the same people to the same items, in any order."""
     answered = responses.answered()
-    ids = found.names(0, found.n_respondents)
+    ids = found.respondent_ids
     assert set(ids) == set(answered.respondent_ids)
     assert set(found.item_ids) == set(responses.item_ids)
     expected = answered.select_items(found.item_ids).correct[[answered.respondent_ids.index(name) for name in ids]]
@@ -73,7 +73,7 @@ def test_scores_are_graded_by_a_threshold(form: Form, tmp_path: Path) -> None:
     if form is long_frame:
         is_refused(r"expected 1, 0 or missing but got 0\.[37]", encoded, place, tmp_path / "other")
     else:  # in their order
-        assert (found.item_ids, found.names(0, 5)) == (responses.item_ids, responses.respondent_ids[:5])
+        assert (found.item_ids, found.respondent_ids[:5]) == (responses.item_ids, responses.respondent_ids[:5])
 
 
 def test_respondents_without_a_response_are_left_out_by_name(tmp_path: Path) -> None:
