@@ -136,6 +136,8 @@ class StoredResponses(Responses):
 
     def rows(self, start: int, stop: int) -> NDArray[np.int8]:
         """Responses 1, 0 and -1 of consecutive respondents, read from the disk, shape (stop - start, n_items)."""
+        if self.places is None and self.columns is None:  # without a list of their places
+            return self._stored(start, stop)
         return self.at(np.arange(start, stop))
 
     def blocks(self) -> Iterator[NDArray[np.int8]]:
