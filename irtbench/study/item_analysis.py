@@ -24,7 +24,7 @@ from irtbench.data.items import ItemFeatures, ItemTable
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix, name_first, positions_of
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Shown
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.internal_consistency import ClassicalStatistics, classical_statistics, distractor_table
 from irtbench.diagnostics.item_fit import item_fit
@@ -57,7 +57,7 @@ FEWEST_ITEMS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class ItemAnalysis(Shown):
+class ItemAnalysis(Shown, short="{classical.item_ids:item}, alpha {reliability.alpha:.2f}"):
     """Item analysis of the items kept on one scale, by the screened respondents.
 
     Parameters
@@ -80,10 +80,6 @@ class ItemAnalysis(Shown):
     def table(self) -> pd.DataFrame:
         """One row an item, as `ClassicalStatistics.table`."""
         return self.classical.table()
-
-    def in_short(self) -> str:
-        """Items and alpha."""
-        return f"{counted(len(self.classical.item_ids), 'item')}, alpha {self.reliability.alpha:.2f}"
 
 
 def analyse_items(
