@@ -32,6 +32,7 @@ from irtbench.cli.options import (
 )
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 from irtbench.evaluation.gold_labels import GoldMethod
 
 PLANNED = {
@@ -97,7 +98,8 @@ def plan(
     return Outcome(
         json=summary, words=[
             Shown(
-                pd.DataFrame({"what": PLANNED.values(), "value": texts}), f"Plan for {found.n_items} items", "plan.json"
+                pd.DataFrame({"what": PLANNED.values(), "value": texts}), f"Plan for {counted(found.n_items, 'item')}",
+                "plan.json",
             ),
             bool(found.not_converged)
             and f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
@@ -208,10 +210,12 @@ def sample(
 
     return Outcome(
         json=found, files={"items.csv": table, "sample.json": found, "booklets.csv": placed, **uploaded}, words=[
-            f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {run.output}",
+            f"{counted(found['n_items'], 'item')} and {counted(found['n_attention'], 'attention check')} in items.csv "
+            f"of {run.output}",
             sets is not None and Shown(sets, rest="sample.json"),
             placed is not None
-            and f"{sheets.booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(uploaded))}",
+            and f"{counted(sheets.booklets, 'booklet')} of {counted(found['n_places'], 'place')}; to upload: "
+            f"{name_first(sorted(uploaded))}",
             next_command(
                 "crowd", "screen", "ANSWERS.csv", "--items", run.folder / "items.csv", "-o", run.folder / "screened"
             ),
@@ -583,7 +587,7 @@ def shown_agreement(found: Mapping[str, irtbench.evaluation.Agreement]) -> pd.Da
             "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
         }
         for name, result in found.items()
-    )
+    ).replace("nan to nan", "")
 
 
 def shown_ordered(near: irtbench.evaluation.OrderedAgreement) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
@@ -33,8 +33,8 @@ THINGS = {"respondent_ids": "respondents", "item_ids": "items", "system_ids": "s
 class LineOfResult(Formatter):
     """Fills a line with attributes of a result, or of its parts, and with what their methods return.
 
-    Formats are those of Python and in addition a noun, which counts (``{item_ids:item}`` is ``3 items``), ``spanned``
-    and ``significant``, the functions below.
+    Formats are those of Python and in addition a noun, which counts (``{item_ids:item}`` is ``3 items``), ``distinct``
+    of names, and ``spanned`` and ``significant``, the functions below.
     """
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -168,7 +168,9 @@ def significant(p: NDArray[np.float64]) -> str:
     return f"{int((p < 0.05).sum())} with adjusted p < .05"
 
 
-WAYS = {"spanned": spanned, "significant": significant}
+WAYS: Mapping[str, Callable[[Any], str]] = {
+    "spanned": spanned, "significant": significant, "distinct": lambda names: ", ".join(dict.fromkeys(names)),
+}  # fmt: skip
 
 
 def figure(value: object) -> str:

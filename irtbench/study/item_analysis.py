@@ -403,16 +403,14 @@ def fit_of_whole(
 
 
 def refits(items: ItemParameters, population: Quadrature | None, seed: int, n_samples: int | None) -> RefitMany | None:
-    """What refits samples of the bootstrap; None without one, which of grades is drawn only if asked for."""
-    if items.categories is not None:
-        return refits_of_grades(items.categories, seed) if n_samples else None
-    return None if n_samples == 0 else refits_of(items, population, seed)
+    """Fits of the model of these items to samples of the bootstrap; None without one, of grades unless asked for.
 
-
-def refits_of(items: ItemParameters, population: Quadrature | None, seed: int) -> RefitMany:
-    """Fits of the model of these items to samples; refused where one fit does not estimate them together."""
+    Refused where one fit does not estimate the items together.
+    """
     from irtbench.estimation.many_scales.fit_many import fit_many
 
+    if n_samples == 0 or items.categories is not None:
+        return refits_of_grades(items.categories, seed) if n_samples and items.categories is not None else None
     if "fixed" in (kinds := items.kind or ("own",) * items.n_items):
         raise InputError("--bootstrap: items fitted with anchors are not refitted; expected --bootstrap 0")
     own_guessing = items.guessing_estimated
