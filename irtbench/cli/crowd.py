@@ -268,20 +268,6 @@ class CrowdChecks:
         again += [word for condition in items.where for word in ("--where", condition)]
         return next_command("crowd", "agree", folder / "answers.csv", "--items", items.items, *again)
 
-    def approval_rates(self, given: pd.DataFrame, answers: Path) -> pd.Series[float]:
-        """Approval rates from the table of respondents, or the answers."""
-        from irtbench.data.readers.respondents import APPROVAL_COLUMNS, approval_column
-
-        people, file = given, answers
-        if self.respondents is not None:
-            people, file = irtbench.data.readers.read_table(self.respondents), self.respondents
-        column = approval_column(people.columns)
-        if column is None or "respondent_id" not in people:
-            raise irtbench.InputError(
-                f"--min-approval: file {file}: expected columns respondent_id and {' or '.join(APPROVAL_COLUMNS)}"
-            )
-        return irtbench.approval_rates(people, column, place=f"file {file}")
-
 
 @command(
     "respondents.csv", "answers.csv", "screening.json", "item_times.csv", "screening_effect.csv", "items_effect.csv",
@@ -344,7 +330,11 @@ def screened_answers(
         raise irtbench.InputError("--items: missing; expected the items with their keys, or of grades --model grm")
     given = items.kept(reading.answers(answers).frame, known)
     also.demand_seconds(given, answers)
-    approval = None if rules.min_approval is None else also.approval_rates(given, answers)
+    approval = None
+    if rules.min_approval is not None:
+        approval = irtbench.data.readers.respondents.read_approval(
+            given, answers, also.respondents, wanted="--min-approval", lacks=": expected columns respondent_id and"
+        )
     meant = given.assign(answer=in_one_vocabulary(given, known, mapped(also.answers_map)))
     return irtbench.study.screening_effect.screen_crowd(
         meant, known, rules, also.asked, approval, seed=run.seed, progress=run.progress

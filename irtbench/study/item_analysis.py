@@ -285,7 +285,6 @@ class Diagnosis:
     """What was found, by the file it goes into, and what could not be computed and why."""
 
     data: ResponseMatrix
-    items: ItemParameters
     abilities: Abilities
     precision: MeasurementPrecision
     pairs: LocalDependence
@@ -366,7 +365,7 @@ def diagnose(
             none,
         )
     return Diagnosis(
-        data, items, abilities, precision, pairs, fits is not None and fits.statistic != "s_x2", tables,
+        data, abilities, precision, pairs, fits is not None and fits.statistic != "s_x2", tables,
         {"global_fit.json": whole, "reliability.json": reliability}, tried.reasons,
     )  # fmt: skip
 
