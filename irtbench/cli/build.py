@@ -133,7 +133,7 @@ def settings_of(
 def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("NEW.csv")) -> Outcome:
     """What a study has found; the last line scores `new_system` with its bank."""
     settings = asked.settings
-    unfinished = run.ending.enter_context(until_written(target))
+    unfinished = run.ending.enter_context(unfinished_folder(target, until_written=True))
     own = partial(same_study, settings)
     folder = run.opened(target, output_folder(target, files=OF_STUDY, inputs=settings.files, same_study=own))
     study = asked.carry_out(folder, unfinished, run.progress)
@@ -170,15 +170,6 @@ def built(asked: StudyToBuild, target: Path, run: Run, new_system: Path = Path("
         words=summary_in_words(found, study, target, new_system),
         unconverged=[f"scale {scale.name}" for scale in study.scales if not scale.converged or scale.doubts],
     )  # fmt: skip
-
-
-@contextmanager
-def until_written(target: Path) -> Iterator[Path | None]:
-    """As `unfinished_folder`, removed with what is in it when all is written."""
-    with unfinished_folder(target) as unfinished:
-        yield unfinished
-        if unfinished is not None:
-            shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def same_study(settings: irtbench.StudyFile, record: Path) -> bool:
