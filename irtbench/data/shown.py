@@ -47,7 +47,7 @@ class LineOfResult(Formatter):
         if format_spec in WAYS:
             return WAYS[format_spec](value)
         if len(format_spec) > 1 and format_spec.replace(" ", "").isalpha():
-            return counted(value if isinstance(value, int | np.integer) else len(value), format_spec)
+            return counted(int(value) if isinstance(value, int | np.integer) else len(value), format_spec)
         return str(super().format_field(value, format_spec))
 
 
