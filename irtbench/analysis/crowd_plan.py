@@ -23,7 +23,7 @@ from irtbench.analysis.design_information import (
 )
 from irtbench.data.checked_settings import Inside, Range, Settings
 from irtbench.data.input_error import InputError
-from irtbench.data.shown import Drawn, Figures, counted
+from irtbench.data.shown import Drawn, Figures
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters
 
@@ -108,7 +108,11 @@ class AttentionChecks(Figures):
 
 
 @dataclass(frozen=True, eq=False)
-class CrowdPlan(Drawn):
+class CrowdPlan(
+    Drawn,
+    short="{n_items:item}, {n_each} each, {checks.n_checks:attention check}, {n_respondents:respondent}, "
+    "{n_recruited} to recruit",
+):
     """What to order, and what to expect of it.
 
     Parameters
@@ -182,13 +186,6 @@ class CrowdPlan(Drawn):
                 "se_discrimination": self.precision.se_discrimination,
                 "se_difficulty": self.precision.se_difficulty,
             }
-        )
-
-    def in_short(self) -> str:
-        """What to order."""
-        return (
-            f"{counted(self.n_items, 'item')}, {self.n_each} each, {counted(self.checks.n_checks, 'attention check')}, "
-            f"{counted(self.n_respondents, 'respondent')}, {self.n_recruited} to recruit"
         )
 
 

@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri, softmax
 
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import ResponseMatrix, numbered
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Shown
 from irtbench.estimation.many_scales.fit_many import fit_many
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import item_curves, log_icc, simulate_responses
@@ -38,7 +38,12 @@ BLOCK = 500  # patterns at a time
 
 
 @dataclass(frozen=True, eq=False)
-class ExpectedPrecision(Shown, columns="item_ids, se_discrimination, se_difficulty"):
+class ExpectedPrecision(
+    Shown,
+    columns="item_ids, se_discrimination, se_difficulty",
+    short="{item_ids:item}, {n_each} each, {n_respondents:respondent}, se_theta {se_theta:.3f}, "
+    "percentile_width {percentile_width:.3f}",
+):
     """Standard errors to expect of a design; arrays have shape (n_items,).
 
     Its table has one row an item.
@@ -73,13 +78,6 @@ class ExpectedPrecision(Shown, columns="item_ids, se_discrimination, se_difficul
     se_theta_items: float
     percentile_width: float
     level: float
-
-    def in_short(self) -> str:
-        """The design, and what to expect of abilities and percentiles."""
-        return (
-            f"{counted(len(self.item_ids), 'item')}, {self.n_each} each, {counted(self.n_respondents, 'respondent')}, "
-            f"se_theta {self.se_theta:.3f}, percentile_width {self.percentile_width:.3f}"
-        )
 
 
 @dataclass(frozen=True, eq=False)

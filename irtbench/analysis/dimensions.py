@@ -313,7 +313,7 @@ EIGENVALUES_SHOWN = 10
 
 
 @dataclass(frozen=True, eq=False)
-class Dimensions(Drawn):
+class Dimensions(Drawn, short="{n_respondents:respondent}, {analysis.in_short}"):
     """What is known of the number of abilities.
 
     Parameters
@@ -362,10 +362,6 @@ class Dimensions(Drawn):
     def table(self) -> pd.DataFrame:
         """One row an eigenvalue, columns of eigenvalues.csv."""
         return self.analysis.table()
-
-    def in_short(self) -> str:
-        """How many abilities, and the first eigenvalues."""
-        return f"{counted(self.n_respondents, 'respondent')}, {self.analysis.in_short()}"
 
 
 def find_dimensions(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, demand_single, name_first
-from irtbench.data.shown import Drawn, counted, significant
+from irtbench.data.shown import Drawn
 from irtbench.models.coded_scores import MISSING, CodedScores
 
 Grade = Literal["A", "B", "C", ""]
@@ -67,16 +67,12 @@ def nagelkerke(log_likelihood: float, counts: NDArray[np.float64]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ItemDifferences(Drawn):
+class ItemDifferences(Drawn, short="{item_ids:item}, {p_adjusted:significant}"):
     """Base of results that compare each item between groups: arrays of shape (n_items,)."""
 
     item_ids: tuple[str, ...]
     p: NDArray[np.float64]
     p_adjusted: NDArray[np.float64]
-
-    def in_short(self) -> str:
-        """How many items, and how many differ between the groups."""
-        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
 
 
 @dataclass(frozen=True, eq=False)

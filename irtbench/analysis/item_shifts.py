@@ -16,7 +16,7 @@ from irtbench.analysis.shift_likelihood import GRID, Mode, ShiftLikelihood
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import demand_share, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
-from irtbench.data.shown import Shown, counted, significant
+from irtbench.data.shown import Shown
 from irtbench.models.curves import curve
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.parameter_table import ParametersLike, as_parameters, responses_and_items
@@ -42,6 +42,8 @@ class ItemShifts(
     ItemDifferences,
     columns="item_ids, shift, se, shift_lower=lower, shift_upper=upper, delta, p, p_adjusted, n_systems, "
     "n_correct, expected_correct",
+    short="{system_ids:system} x {item_ids:item}, tau {tau:.2f} ({tau_lower:.2f} to {tau_upper:.2f}), p {p_tau:.3g}, "
+    "{p_adjusted:significant}",
 ):
     """Each item's shift for the systems, in logits; positive where it is easier for them than for people.
 
@@ -99,14 +101,6 @@ class ItemShifts(
         """One row a system: columns of systems.csv."""
         family = {"family": self.families} if self.families else {}
         return pd.DataFrame({"respondent_id": self.system_ids} | family | {"theta": self.theta, "se": self.se_theta})
-
-    def in_short(self) -> str:
-        """Sizes, the standard deviation of the shifts, and how many items are flagged."""
-        return (
-            f"{counted(len(self.system_ids), 'system')} x {counted(len(self.item_ids), 'item')}, "
-            f"tau {self.tau:.2f} ({self.tau_lower:.2f} to {self.tau_upper:.2f}), p {self.p_tau:.3g}, "
-            f"{significant(self.p_adjusted)}"
-        )
 
 
 def item_shifts(

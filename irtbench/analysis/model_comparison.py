@@ -19,7 +19,7 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Figures, Shown, counted, significant, time_left
+from irtbench.data.shown import Figures, Shown, time_left
 from irtbench.estimation.bifactor import BifactorModel, bifactor_scores, fit_bifactor
 from irtbench.estimation.dispersion import p_on_boundary
 from irtbench.estimation.driver import fenced
@@ -270,7 +270,9 @@ def drawn_codes(model: FactorModel, theta: NDArray[np.float64], chance: NDArray[
 
 
 @dataclass(frozen=True, eq=False)
-class GuessingTest(Shown, columns="item_ids, guessing, statistic, p, p_adjusted"):
+class GuessingTest(
+    Shown, columns="item_ids, guessing, statistic, p, p_adjusted", short="{item_ids:item}, {p_adjusted:significant}"
+):
     """Likelihood-ratio tests of c = 0, one for each item; arrays of shape (n_items,).
 
     Its table has one row an item.
@@ -297,10 +299,6 @@ class GuessingTest(Shown, columns="item_ids, guessing, statistic, p, p_adjusted"
     p: NDArray[np.float64]
     p_adjusted: NDArray[np.float64]
     method: Adjustment
-
-    def in_short(self) -> str:
-        """How many items, and how many differ from what was supposed."""
-        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)}"
 
 
 def guessing_test(
@@ -365,7 +363,11 @@ def with_guessing(problem: Problem, without: ItemTensors, item: int, tolerance: 
 
 
 @dataclass(frozen=True, eq=False)
-class EffectOfTestlets(Shown):
+class EffectOfTestlets(
+    Shown,
+    short="likelihood ratio {test.statistic:.1f}, p {test.p:.3g}, {preferred[bic]} by BIC, "
+    "explained common variance {bifactor.explained_common_variance:.2f}",
+):
     """What testlets add to one ability.
 
     Parameters
@@ -446,13 +448,6 @@ class EffectOfTestlets(Shown):
             f"standard error of theta: {with_testlets:.3f} with testlets, {without:.3f} as if there were none "
             f"({with_testlets / without - 1:+.0%}); the two abilities correlate {self.correlation:.3f}",
         ]
-
-    def in_short(self) -> str:
-        """The likelihood ratio, the models preferred and the share of the general ability."""
-        return (
-            f"likelihood ratio {self.test.statistic:.1f}, p {self.test.p:.3g}, {self.preferred['bic']} by BIC, "
-            f"explained common variance {self.bifactor.explained_common_variance:.2f}"
-        )
 
 
 def effect_of_testlets(

@@ -183,7 +183,9 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
 
 
 @dataclass(frozen=True, eq=False)
-class Raking(Shown):
+class Raking(
+    Shown, short="{weights:respondent}, effective {effective_n:.0f}, weights {weights.min:.2f} to {weights.max:.2f}"
+):
     """Weights of respondents, and what they cost.
 
     Parameters
@@ -205,13 +207,6 @@ class Raking(Shown):
         lowest, highest = self.weights.min(), self.weights.max()
         row = {"n": self.weights.size, "effective_n": self.effective_n, "lowest": lowest, "highest": highest}
         return pd.DataFrame([row])
-
-    def in_short(self) -> str:
-        """How many respondents, as many as how many of equal weight, and the range of the weights."""
-        return (
-            f"{counted(self.weights.size, 'respondent')}, effective {self.effective_n:.0f}, weights "
-            f"{self.weights.min():.2f} to {self.weights.max():.2f}"
-        )
 
 
 def rake(

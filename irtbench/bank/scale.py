@@ -16,7 +16,7 @@ from irtbench.data.checked_settings import Settings
 from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTable
 from irtbench.data.responses import positions_of
-from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.models.curves import icc, information
 from irtbench.models.item_parameters import ItemParameters, JointError
 from irtbench.models.parameter_table import (
@@ -272,7 +272,7 @@ MEASURES = ("difficulty", "discrimination", "information")
 
 
 @dataclass(frozen=True, eq=False)
-class ItemMap(Drawn):
+class ItemMap(Drawn, short="{scale.items.n_items:item} of {scale.name}, difficulty {scale.items.difficulty:spanned}"):
     """What each item of a scale asks of people and tells about them; its figure is the Wright map.
 
     Parameters
@@ -331,11 +331,6 @@ class ItemMap(Drawn):
                 found.insert(1, "end", end)
                 parts.append(found)
         return pd.concat([part for part in parts if len(part)], ignore_index=True)
-
-    def in_short(self) -> str:
-        """How many items, and the range of their difficulty."""
-        items = self.scale.items
-        return f"{counted(items.n_items, 'item')} of {self.scale.name}, difficulty {spanned(items.difficulty)}"
 
 
 def item_map(scale: ScaleLike, *, population: Quadrature | None = None) -> ItemMap:

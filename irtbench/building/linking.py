@@ -35,7 +35,11 @@ PRECISION = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleLink(Shown):
+class ScaleLink(
+    Shown,
+    short="{method}, {item_ids:common item}, slope {slope:.3f} ({se_slope:.3f}), "
+    "intercept {intercept:.3f} ({se_intercept:.3f})",
+):
     """theta_old = A theta_new + B, and how well A and B are known.
 
     Parameters
@@ -128,13 +132,6 @@ class ScaleLink(Shown):
                     "n_items": len(self.item_ids),
                 }
             ]
-        )
-
-    def in_short(self) -> str:
-        """Method, items, and both figures with their standard errors."""
-        return (
-            f"{self.method}, {counted(len(self.item_ids), 'common item')}, slope {self.slope:.3f} "
-            f"({self.se_slope:.3f}), intercept {self.intercept:.3f} ({self.se_intercept:.3f})"
         )
 
 

@@ -156,7 +156,11 @@ SIGNIFICANT_MISFIT = 0.05  # p of M2 below which a scale may be rejected as a wh
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleChecks(Shown):
+class ScaleChecks(
+    Shown,
+    short="two abilities gain a likelihood ratio of {two_against_one.statistic:.1f} "
+    "with {two_against_one.df} more parameters, {n_guessing:item} guessed",
+):
     """Models of the items given, compared with the 2PL with one ability.
 
     Parameters
@@ -187,11 +191,6 @@ class ScaleChecks(Shown):
     def table(self) -> pd.DataFrame:
         """One row a model: the information criteria of one and two abilities."""
         return self.models
-
-    def in_short(self) -> str:
-        """What two abilities gain, and how many items are guessed."""
-        gain = f"{self.two_against_one.statistic:.1f} with {self.two_against_one.df} more parameters"
-        return f"two abilities gain a likelihood ratio of {gain}, {counted(self.n_guessing, 'item')} guessed"
 
 
 def refit_with_guessing(

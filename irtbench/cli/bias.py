@@ -263,14 +263,15 @@ def of_systems(responses: Path, systems: Systems, test: ItemTest, reading: Readi
     bank = systems.bank
     assert bank is not None
     items = chosen_scale(irtbench.read_bank(bank), systems.scale, bank).items
-    in_their_place = irtbench.study.biased_items.PeopleInTheirPlace
-    others = None if systems.control is None else reading.matrix(systems.control)
+    people = None if systems.control is None else reading.matrix(systems.control)
     found = irtbench.study.biased_items.shifted_items(
         reading.matrix(responses), items,
         None if systems.families is None else irtbench.read_groups(systems.families),
-        None if others is None else in_their_place(others, systems.permutations, test.alpha),
         adjustment=test.adjustment, rng=run.rng, progress=run.progress,
     )  # fmt: skip
+    if people is not None:
+        how = {"n_groups": systems.permutations, "alpha": test.alpha}
+        found = found.controlled(people, items, rng=run.rng, progress=run.progress, **how)
     shifts, control, table = found.shifts, found.control, found.shifts.table()
     flagged = list(table["item_id"][table["p_adjusted"] < test.alpha])
     about = found.about() | {"flagged": flagged, "items_left_out": found.left_out}

@@ -32,6 +32,7 @@ from irtbench.cli.options import (
 )
 from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 from irtbench.evaluation.gold_labels import GoldMethod
 
 PLANNED = {
@@ -97,7 +98,8 @@ def plan(
     return Outcome(
         json=summary, words=[
             Shown(
-                pd.DataFrame({"what": PLANNED.values(), "value": texts}), f"Plan for {found.n_items} items", "plan.json"
+                pd.DataFrame({"what": PLANNED.values(), "value": texts}), f"Plan for {counted(found.n_items, 'item')}",
+                "plan.json",
             ),
             bool(found.not_converged)
             and f"{found.not_converged:.0%} of the samples fitted without a prior did not converge: with so few "
@@ -208,10 +210,12 @@ def sample(
 
     return Outcome(
         json=found, files={"items.csv": table, "sample.json": found, "booklets.csv": placed, **uploaded}, words=[
-            f"{found['n_items']} items and {found['n_attention']} attention checks in items.csv of {run.output}",
+            f"{counted(found['n_items'], 'item')} and {counted(found['n_attention'], 'attention check')} in items.csv "
+            f"of {run.output}",
             sets is not None and Shown(sets, rest="sample.json"),
             placed is not None
-            and f"{sheets.booklets} booklets of {found['n_places']} places; to upload: {name_first(sorted(uploaded))}",
+            and f"{counted(sheets.booklets, 'booklet')} of {counted(found['n_places'], 'place')}; to upload: "
+            f"{name_first(sorted(uploaded))}",
             next_command(
                 "crowd", "screen", "ANSWERS.csv", "--items", run.folder / "items.csv", "-o", run.folder / "screened"
             ),
@@ -263,20 +267,6 @@ class CrowdChecks:
         again = [word for column in items.item_column for word in ("--item-column", column)]
         again += [word for condition in items.where for word in ("--where", condition)]
         return next_command("crowd", "agree", folder / "answers.csv", "--items", items.items, *again)
-
-    def approval_rates(self, given: pd.DataFrame, answers: Path) -> pd.Series[float]:
-        """Approval rates from the table of respondents, or the answers."""
-        from irtbench.data.readers.respondents import APPROVAL_COLUMNS, approval_column
-
-        people, file = given, answers
-        if self.respondents is not None:
-            people, file = irtbench.data.readers.read_table(self.respondents), self.respondents
-        column = approval_column(people.columns)
-        if column is None or "respondent_id" not in people:
-            raise irtbench.InputError(
-                f"--min-approval: file {file}: expected columns respondent_id and {' or '.join(APPROVAL_COLUMNS)}"
-            )
-        return irtbench.approval_rates(people, column, place=f"file {file}")
 
 
 @command(
@@ -340,7 +330,11 @@ def screened_answers(
         raise irtbench.InputError("--items: missing; expected the items with their keys, or of grades --model grm")
     given = items.kept(reading.answers(answers).frame, known)
     also.demand_seconds(given, answers)
-    approval = None if rules.min_approval is None else also.approval_rates(given, answers)
+    approval = None
+    if rules.min_approval is not None:
+        approval = irtbench.data.readers.respondents.read_approval(
+            given, answers, also.respondents, wanted="--min-approval", lacks=": expected columns respondent_id and"
+        )
     meant = given.assign(answer=in_one_vocabulary(given, known, mapped(also.answers_map)))
     return irtbench.study.screening_effect.screen_crowd(
         meant, known, rules, also.asked, approval, seed=run.seed, progress=run.progress
@@ -583,7 +577,7 @@ def shown_agreement(found: Mapping[str, irtbench.evaluation.Agreement]) -> pd.Da
             "interval ": f"{result.gwet_lower:.3f} to {result.gwet_upper:.3f}",
         }
         for name, result in found.items()
-    )
+    ).replace("nan to nan", "")
 
 
 def shown_ordered(near: irtbench.evaluation.OrderedAgreement) -> pd.DataFrame:

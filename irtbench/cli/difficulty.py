@@ -135,7 +135,8 @@ def difficulty(
             *([] if horizons is None else irtbench.report.horizon_figures(horizons)),
         ],
         words=[
-            Shown(effects, f"difficulty of {len(found.item_ids)} items", "effects.csv"), *effects_in_words(found, test),
+            Shown(effects, f"difficulty of {counted(len(found.item_ids), 'item')}", "effects.csv"),
+            *effects_in_words(found, test),
             *([] if horizons is None else horizons_in_words(horizons)),
         ],
         unconverged=[]

@@ -20,6 +20,7 @@ from irtbench.cli.output import Shown, Words, next_command
 from irtbench.data.readers.irt_programs import recognises
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import read_table
+from irtbench.data.shown import counted
 
 PAIR = ["item_1", "item_2"]  # columns of a table of pairs, such as local_dependence.csv
 _END = r"(\d+(?:\.\d+)?%?)"
@@ -211,7 +212,8 @@ def numbered(name: str, number: int, n_forms: int) -> str:
 def forms_in_words(found: irtbench.building.AssembledForms, folder: Path) -> Words:
     """How precise the forms are, and how good the choice is."""
     n, forms = len(found.forms[0]), len(found.forms)
-    many = f"{n} items" if forms == 1 else f"{forms} forms of {n} items each"
+    items = counted(n, "item")
+    many = items if forms == 1 else f"{forms} forms of {items} each"
     best = "no other choice is better" + ("" if found.optimal else f" by more than {found.gap:.2%}")
     if found.wishes.objective == "accuracy":
         best = f"the accuracy on all items is known to a standard deviation of {found.objective:.3f}"

@@ -162,7 +162,7 @@ def bank_in_words(
         if "text" in view:
             given = ("" if pd.isna(text) else " ".join(str(text).split()) for text in view["text"])
             ends["text"] = [shortened(text, MOST_LETTERS) for text in given]
-        yield Shown(pd.DataFrame(ends), f"{scale.name}: {n} items", "items.csv")
+        yield Shown(pd.DataFrame(ends), f"{scale.name}: {counted(n, 'item')}", "items.csv")
         if scale.name not in sums:
             yield f"no score table: {n} items; irtbench score gives ability by the responses themselves"
             continue

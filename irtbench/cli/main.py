@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from contextvars import ContextVar
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from importlib.metadata import version
 from io import TextIOWrapper
@@ -270,7 +270,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for word in sys.argv:
         note_credentials(word)
-    warnings.showwarning = show_warning
+    warnings.showwarning = partial(show_warning, set())
     for name in STOPPING:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
@@ -436,6 +436,7 @@ def fail(message: str, status: int, *, place: str = "irtbench") -> NoReturn:
 
 
 def show_warning(
+    said: set[str],
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -443,5 +444,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning as one line, without the place in our code."""
-    say(f"warning: {message}")
+    """Print a warning as one line, without the place in our code; one that was said before is not said again."""
+    if str(message) not in said:
+        said.add(str(message))
+        say(f"warning: {message}")

@@ -125,10 +125,11 @@ def output_file(target: Path, *, inputs: Iterable[Path] = (), of_study: bool = F
 
 
 @contextmanager
-def unfinished_folder(target: Path) -> Iterator[Path | None]:
+def unfinished_folder(target: Path, *, until_written: bool = False) -> Iterator[Path | None]:
     """Folder next to the target for finished steps of work that may be interrupted, which a later run takes up.
 
-    None where another run works in it, or where there can be none next to the target.
+    None where another run works in it, or where there can be none next to the target. If only until all is written, it
+    is removed with what is in it when the block ends well.
     """
     target = Path(os.path.realpath(target))
     folder = target.parent / f".{target.name}.unfinished"
@@ -138,6 +139,8 @@ def unfinished_folder(target: Path) -> Iterator[Path | None]:
         lock = None if folder.is_symlink() else lock_on(folder)
     try:
         yield None if lock is None else folder
+        if until_written and lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
     finally:
         if lock is not None:
             with suppress(OSError):

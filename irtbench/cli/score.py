@@ -30,6 +30,7 @@ from irtbench.data.harmless_text import unguarded
 from irtbench.data.place import address_of
 from irtbench.data.readers.recognise import is_outside
 from irtbench.data.responses import name_first
+from irtbench.data.shown import counted
 from irtbench.scoring.optional_columns import percentiles_by_group, with_groups, with_plausible_values
 from irtbench.scoring.percentiles import as_given, why_not_compared
 from irtbench.scoring.scores import ScoringSettings, grading_of, in_categories, score_responses
@@ -286,7 +287,7 @@ def score_by_parts(
         say_left_out(left_out)
     return Outcome(
         json={"n_respondents": n, "output": run.output, "items_left_out": [vars(item) for item in left_out]},
-        words=[f"{n} respondents scored, written to {run.output}"],
+        words=[f"{counted(n, 'respondent')} scored, written to {run.output}"],
         **drawn(bank, settings, lambda: written(place)),
     )
 

@@ -14,6 +14,7 @@ import irtbench
 from irtbench.cli.declared import Outcome, Run, command, options_given
 from irtbench.cli.options import chosen_scale, refuse
 from irtbench.cli.output import next_command
+from irtbench.data.shown import counted
 from irtbench.models.item_models.named import MODELS
 
 MOST_RESPONSES = 20_000_000
@@ -111,7 +112,8 @@ def simulate(
     }
     return Outcome(
         json=found, files=files, words=[
-            f"{found['n_responses']} responses of {respondents} respondents to {truth.n_items} items, "
+            f"{counted(found['n_responses'], 'response')} of {counted(respondents, 'respondent')} to "
+            f"{counted(truth.n_items, 'item')}, "
             f"{found['proportion_correct']:.1%}{' of the points' if known else ' correct'}; truth in items.csv and "
             f"respondents.csv of {run.folder}",
             next_command("fit", run.folder / "responses.csv", *how, "-o", run.folder / "fit"),

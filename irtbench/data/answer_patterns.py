@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from irtbench.data.given import AnswersLike, as_answers
 from irtbench.data.input_error import demand_choice, demand_share
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Shown
 
 PERIODS = (2, 3, 4)
 
@@ -176,7 +176,7 @@ def robust_time_limit(times: NDArray[np.float64], quantile: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RapidGuesses(Shown):
+class RapidGuesses(Shown, short="{rapid.sum} of {rapid:answer} rapid"):
     """Which answers came too fast for the item to have been read.
 
     Parameters
@@ -203,10 +203,6 @@ class RapidGuesses(Shown):
         share = seconds.assign(rapid=self.rapid).groupby("item_id", sort=False)["rapid"].mean()
         table = self.thresholds.rename("threshold").to_frame().join(share.rename("share_rapid"))
         return table.rename_axis("item_id").reset_index()
-
-    def in_short(self) -> str:
-        """How many answers are rapid guesses."""
-        return f"{int(self.rapid.sum())} of {counted(len(self.rapid), 'answer')} rapid"
 
 
 def rapid_guesses(seconds: pd.DataFrame, *, method: RapidMethod = "normative", share: float = 0.1) -> RapidGuesses:

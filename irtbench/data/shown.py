@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from inspect import getdoc
 from operator import attrgetter
+from string import Formatter
 from typing import TYPE_CHECKING, Any, ClassVar, get_type_hints
 
 import numpy as np
@@ -29,11 +30,32 @@ MOST_ROWS, MOST_COLUMNS = 8, 14  # of the small table
 THINGS = {"respondent_ids": "respondents", "item_ids": "items", "system_ids": "systems"}
 
 
+class LineOfResult(Formatter):
+    """Fills a line with attributes of a result, or of its parts, and with what their methods return.
+
+    Formats are those of Python and in addition a noun, which counts (``{item_ids:item}`` is ``3 items``), ``distinct``
+    of names, and ``spanned`` and ``significant``, the functions below.
+    """
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The value, and what it was looked up by."""
+        found, first = super().get_field(f"0.{field_name}", args, kwargs)
+        return found() if callable(found) else found, first
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        """The value in words."""
+        if format_spec in WAYS:
+            return WAYS[format_spec](value)
+        if len(format_spec) > 1 and format_spec.replace(" ", "").isalpha():
+            return counted(int(value) if isinstance(value, int | np.integer) else len(value), format_spec)
+        return str(super().format_field(value, format_spec))
+
+
 class Shown:
     """Base of results, which say in one line what they are, where a dataclass would print every number.
 
     The line counts what is named (items, respondents) and has the single figures. A class for which other numbers
-    matter more has an ``in_short`` of its own.
+    matter more gives the line as ``short``, which `LineOfResult` fills, or has an ``in_short`` of its own.
 
     ``columns``, given with the class, are the columns of its table: attributes with a value a row or one for all rows,
     in their order, parted by commas. ``item_ids`` is the column ``item_id``, ``se=standard_error`` the column ``se``,
@@ -42,9 +64,11 @@ class Shown:
     """
 
     _columns: ClassVar[Mapping[str, str]] = {}
+    _short: ClassVar[str] = ""
 
-    def __init_subclass__(cls, *, columns: str = "", **options: Any) -> None:
+    def __init_subclass__(cls, *, columns: str = "", short: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
+        cls._short = short or cls._short
         if columns:
             parts = [part.partition("=") for part in columns.split(", ")]
             cls._columns = {re.sub("_ids$", "_id", name): source or name for name, _, source in parts}
@@ -71,6 +95,8 @@ class Shown:
 
     def in_short(self) -> str:
         """Size and key numbers, parted by commas."""
+        if self._short:
+            return LineOfResult().vformat(self._short, (self,), {})
         found = []
         for name in (field.name for field in fields(self)):  # type: ignore[arg-type]
             value = getattr(self, name)
@@ -140,6 +166,11 @@ def spanned(values: NDArray[np.float64]) -> str:
 def significant(p: NDArray[np.float64]) -> str:
     """How many of adjusted p are below .05."""
     return f"{int((p < 0.05).sum())} with adjusted p < .05"
+
+
+WAYS: Mapping[str, Callable[[Any], str]] = {
+    "spanned": spanned, "significant": significant, "distinct": lambda names: ", ".join(dict.fromkeys(names)),
+}  # fmt: skip
 
 
 def figure(value: object) -> str:

@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, resolve_duplicates
-from irtbench.data.shown import Shown, counted, significant
+from irtbench.data.shown import Shown
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import Curve, logistic
 from irtbench.models.item_parameters import ItemParameters
@@ -31,7 +31,7 @@ BLOCK = 256  # respondents compared with all others at a time
 
 
 @dataclass(frozen=True, eq=False)
-class AnswerSimilarity(Shown):
+class AnswerSimilarity(Shown, short="{n_tested:pair} compared, {p_adjusted:significant}"):
     """Answer similarity of pairs of respondents; arrays have shape (n_pairs,).
 
     Parameters
@@ -82,10 +82,6 @@ class AnswerSimilarity(Shown):
             }
         )
         return table if self.n_identical_wrong is not None else table.drop(columns="n_identical_wrong")
-
-    def in_short(self) -> str:
-        """How many pairs, and how many are too alike."""
-        return f"{counted(self.n_tested, 'pair')} compared, {significant(self.p_adjusted)}"
 
 
 def answer_similarity(

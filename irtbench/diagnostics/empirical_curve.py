@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit, ndtri
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import share_correct
-from irtbench.data.shown import Drawn, Shown, counted
+from irtbench.data.shown import Drawn, Shown
 from irtbench.diagnostics.person_fit import check_items_agree, check_theta
 from irtbench.models.curves import icc
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
@@ -303,7 +303,7 @@ def _smooth(
 
 
 @dataclass(frozen=True, eq=False)
-class ObservedShares(Shown):
+class ObservedShares(Shown, short="{item_ids:item}, {n.shape[0]:group}"):
     """Right responses to each item by group of ability; all arrays have shape (n_groups, n_items).
 
     Parameters
@@ -338,10 +338,6 @@ class ObservedShares(Shown):
                 "share": self.share.T.ravel(),
             }
         )
-
-    def in_short(self) -> str:
-        """Items and groups."""
-        return f"{counted(len(self.item_ids), 'item')}, {counted(self.n.shape[0], 'group')}"
 
 
 def observed_shares(responses: ResponsesLike, theta: NDArray[np.float64], *, n_groups: int = 10) -> ObservedShares:

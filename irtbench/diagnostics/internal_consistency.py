@@ -14,7 +14,7 @@ from scipy.special import fdtri, ndtri
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Figures, Shown, counted, spanned
+from irtbench.data.shown import Figures, Shown
 from irtbench.diagnostics.correlation import pairwise_covariance, tetrachoric
 
 Array = NDArray[np.float64]
@@ -26,6 +26,7 @@ class ClassicalStatistics(
     Shown,
     columns="item_ids, n, proportion_correct, item_total, item_rest, biserial, discrimination_index, "
     "alpha_if_dropped, biserial_rest",
+    short="{item_ids:item}, proportion correct {proportion_correct:spanned}, item-rest {item_rest:spanned}",
 ):
     """Classical statistics of each item; all arrays have shape (n_items,), NaN where undefined.
 
@@ -65,13 +66,6 @@ class ClassicalStatistics(
     discrimination_index: NDArray[np.float64]
     alpha_if_dropped: NDArray[np.float64]
     complete: bool
-
-    def in_short(self) -> str:
-        """How many items, and the range of their difficulty and discrimination."""
-        return (
-            f"{counted(len(self.item_ids), 'item')}, proportion correct {spanned(self.proportion_correct)}, "
-            f"item-rest {spanned(self.item_rest)}"
-        )
 
 
 def classical_statistics(responses: ResponsesLike) -> ClassicalStatistics:

@@ -16,7 +16,7 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError, demand_choice
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.shown import Drawn, counted, significant
+from irtbench.data.shown import Drawn
 from irtbench.diagnostics.person_fit import check_items_agree, check_theta, mean_squares
 from irtbench.diagnostics.quadratic_form import Residuals, dense_form, fine_enough, score_forms
 from irtbench.models.category_parameters import CategoryParameters
@@ -41,7 +41,11 @@ LEAST_SIZE = 1e-3  # of a direction in which the groups differ, to the largest: 
 
 
 @dataclass(frozen=True, eq=False)
-class ItemFit(Drawn, columns="item_ids, s_x2, df, p, p_adjusted, rmsea, infit, outfit, n_respondents"):
+class ItemFit(
+    Drawn,
+    columns="item_ids, s_x2, df, p, p_adjusted, rmsea, infit, outfit, n_respondents",
+    short="{item_ids:item}, {p_adjusted:significant} ({statistic})",
+):
     """Fit of each item; all arrays have shape (n_items,).
 
     Its table has one row an item, the columns of item_fit.csv.
@@ -77,10 +81,6 @@ class ItemFit(Drawn, columns="item_ids, s_x2, df, p, p_adjusted, rmsea, infit, o
     n_respondents: NDArray[np.int64]
     respondents_used: str
     statistic: Literal["s_x2", "score"] = "s_x2"
-
-    def in_short(self) -> str:
-        """How many items, and how many misfit."""
-        return f"{counted(len(self.item_ids), 'item')}, {significant(self.p_adjusted)} ({self.statistic})"
 
 
 def item_fit(

@@ -15,7 +15,7 @@ from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
-from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
 from irtbench.models.curves import icc, item_curves, log_icc
 from irtbench.models.item_parameters import ItemParameters
@@ -322,7 +322,11 @@ CELLS_AT_ONCE = 2**20  # respondents x items
 
 
 @dataclass(frozen=True, eq=False)
-class PersonFit(Drawn, columns="respondent_ids, lz, lz_star, infit, outfit, n_items"):
+class PersonFit(
+    Drawn,
+    columns="respondent_ids, lz, lz_star, infit, outfit, n_items",
+    short="{respondent_ids:respondent}, lz* {lz_star:spanned}",
+):
     """Person fit of each respondent; all arrays have shape (n_respondents,).
 
     Its table has one row a respondent, the columns of person_fit.csv.
@@ -348,10 +352,6 @@ class PersonFit(Drawn, columns="respondent_ids, lz, lz_star, infit, outfit, n_it
     infit: NDArray[np.float64]
     outfit: NDArray[np.float64]
     n_items: NDArray[np.int64]
-
-    def in_short(self) -> str:
-        """How many respondents, and the range of lz*."""
-        return f"{counted(len(self.respondent_ids), 'respondent')}, lz* {spanned(self.lz_star)}"
 
 
 def person_fit(responses: ResponsesLike, items: ParametersLike, theta: NDArray[np.float64]) -> PersonFit:

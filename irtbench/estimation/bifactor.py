@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import name_first
-from irtbench.data.shown import counted
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.factors import SeveralAbilities, combined, find_abilities, moments, scores_table
 from irtbench.estimation.fit import choose_device, choose_precision
@@ -32,7 +31,9 @@ WHAT_ERRORS_ARE_OF = "of intercepts and of general and specific slopes, from the
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BifactorModel(SeveralAbilities):
+class BifactorModel(
+    SeveralAbilities, short="{n_testlets:testlet}, {item_ids:item}, {n_respondents:respondent}, {outcome}"
+):
     """A bifactor model, of right and wrong P = 1 / (1 + exp(-(a_0 theta_0 + a_s theta_s + d))), s the item's testlet.
 
     The general ability theta_0 and the specific abilities theta_s are independent and standard normal. The slopes are
@@ -182,11 +183,6 @@ class BifactorModel(SeveralAbilities):
             "omega_hierarchical": self.omega_hierarchical,
         }
         return self.summarised("bifactor", own)
-
-    def in_short(self) -> str:
-        """Testlets, items, respondents, and how the iterations ended."""
-        sizes = (self.n_testlets, "testlet"), (len(self.item_ids), "item"), (self.n_respondents, "respondent")
-        return f"{', '.join(counted(n, word) for n, word in sizes)}, {self.outcome()}"
 
 
 #: Whether specific slopes are the items' own or equal within a testlet.

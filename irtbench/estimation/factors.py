@@ -18,7 +18,6 @@ from torch import Tensor
 from irtbench.data.given import as_responses
 from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, share_correct
-from irtbench.data.shown import counted
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.doubts import not_identified, outnumbered, unlinked
 from irtbench.estimation.driver import fenced
@@ -259,7 +258,7 @@ Model = TypeVar("Model", bound=SeveralAbilities)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FactorModel(SeveralAbilities):
+class FactorModel(SeveralAbilities, short="{n_factors:factor}, {item_ids:item}, {n_respondents:respondent}, {outcome}"):
     """Items with several independent standard normal abilities, of right and wrong P = 1 / (1 + exp(-(a' theta + d))).
 
     Exploratory slopes are turned to principal axes, the first carrying most; their sum over items is positive on every
@@ -355,11 +354,6 @@ class FactorModel(SeveralAbilities):
                 **{f"se_{name}": errors[name] for name in self.slope_names},
             }
         )
-
-    def in_short(self) -> str:
-        """Abilities, items, respondents, and how the iterations ended."""
-        sizes = (self.n_factors, "factor"), (len(self.item_ids), "item"), (self.n_respondents, "respondent")
-        return f"{', '.join(counted(n, word) for n, word in sizes)}, {self.outcome()}"
 
 
 def fit_factors(

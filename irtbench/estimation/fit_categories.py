@@ -16,7 +16,7 @@ from torch import Tensor
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Drawn, counted
+from irtbench.data.shown import Drawn
 from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.anchors import Calibrated, KnownItems
 from irtbench.estimation.doubts import find_doubts, named_items, not_identified, outnumbered, shape_of_ability, unlinked
@@ -75,7 +75,7 @@ class NotDetermined(InputError):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FittedCategories(FittedItems, Drawn):
+class FittedCategories(FittedItems, Drawn, short="{items.in_short}, {n_respondents:respondent}, {outcome}"):
     """Items of one scale in categories, as they were estimated.
 
     Parameters
@@ -166,10 +166,6 @@ class FittedCategories(FittedItems, Drawn):
             **{f"population_{name}": value for name, value in (asdict(self.moments) if self.moments else {}).items()},
             **({} if self.groups is None else {"groups": self.groups.to_dict(orient="records")}),
         }
-
-    def in_short(self) -> str:
-        """Items, respondents, and how the iterations ended."""
-        return f"{self.items.in_short()}, {counted(self.n_respondents, 'respondent')}, {self.outcome()}"
 
 
 @shows_fields(FitSettings, words=WORDS, without=("kind",))

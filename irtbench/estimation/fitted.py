@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from irtbench.data.responses import share_correct
-from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown
 from irtbench.estimation.anchors import AnchorError
 from irtbench.estimation.doubts import WEAKLY_KNOWN, AbilityShape, weakly_identified
 from irtbench.estimation.item_quantiles import quantile_columns
@@ -28,7 +28,7 @@ from irtbench.models.quadrature import Quadrature, normal_population
 
 
 @dataclass(frozen=True, eq=False)
-class EstimatedAbilities(Shown, columns="theta, se=standard_error"):
+class EstimatedAbilities(Shown, columns="theta, se=standard_error", short="{theta:respondent}, theta {theta:spanned}"):
     """Abilities estimated with the items integrated out, or drawn with them, on the scale of these respondents.
 
     Its table has one row a respondent, in their order.
@@ -48,10 +48,6 @@ class EstimatedAbilities(Shown, columns="theta, se=standard_error"):
     def standard_error(self) -> NDArray[np.float64]:
         """Of each ability, shape (n_respondents,)."""
         return np.sqrt(np.diagonal(self.covariance))
-
-    def in_short(self) -> str:
-        """How many respondents, and the range of their abilities."""
-        return f"{counted(self.theta.size, 'respondent')}, theta {spanned(self.theta)}"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,7 +80,9 @@ class FittedItems(InformationCriteria):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FittedModel(FittedItems, Drawn):
+class FittedModel(
+    FittedItems, Drawn, short="{items.n_items:item} ({items.model:distinct}), {n_respondents:respondent}, {outcome}"
+):
     """Item parameters estimated from a response matrix, and how that went.
 
     Parameters
@@ -247,11 +245,6 @@ class FittedModel(FittedItems, Drawn):
                 difficulty=self.posterior.difficulty, se_difficulty=self.posterior.difficulty_deviation
             )
         return self.with_population(table).assign(**self.interval_columns())
-
-    def in_short(self) -> str:
-        """Items, respondents, and how the iterations ended."""
-        models, people = ", ".join(dict.fromkeys(self.items.model)), counted(self.n_respondents, "respondent")
-        return f"{counted(self.items.n_items, 'item')} ({models}), {people}, {self.outcome()}"
 
     def summary(self) -> dict[str, Any]:
         """What fit.json holds."""

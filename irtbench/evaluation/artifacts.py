@@ -17,7 +17,7 @@ from scipy.sparse import csr_matrix
 from irtbench.data.input_error import InputError, demand_share
 from irtbench.data.items import ChoiceItems
 from irtbench.data.multiple_testing import adjust
-from irtbench.data.shown import Drawn, Shown, counted
+from irtbench.data.shown import Drawn, Shown
 
 #: A word or a mark: "$5.10" is four.
 TOKEN = r"\w+|[^\w\s]"
@@ -27,7 +27,11 @@ FIGURES = ("accuracy", "chance", "corrected", "p", "p_adjusted")
 
 
 @dataclass(frozen=True, eq=False)
-class Baseline(Shown, columns="baseline=name, accuracy, chance, corrected, p, p_adjusted"):
+class Baseline(
+    Shown,
+    columns="baseline=name, accuracy, chance, corrected, p, p_adjusted",
+    short="{name}, accuracy {accuracy:.3f} (chance {chance:.3f}), adjusted p {p_adjusted:.3g}",
+):
     """One question-blind baseline on a set of items.
 
     Its table has one row.
@@ -56,13 +60,9 @@ class Baseline(Shown, columns="baseline=name, accuracy, chance, corrected, p, p_
     p_adjusted: float
     right: NDArray[np.float64]
 
-    def in_short(self) -> str:
-        """Name, accuracy and p."""
-        return f"{self.name}, accuracy {self.accuracy:.3f} (chance {self.chance:.3f}), adjusted p {self.p_adjusted:.3g}"
-
 
 @dataclass(frozen=True, eq=False)
-class Artifacts(Drawn):
+class Artifacts(Drawn, short="{item_ids:item}, {suspect.sum} of them given away"):
     """What question-blind baselines find.
 
     Parameters
@@ -97,10 +97,6 @@ class Artifacts(Drawn):
             for baseline in self.baselines
         ]
         return pd.DataFrame(rows)
-
-    def in_short(self) -> str:
-        """How many items, and how many are given away."""
-        return f"{counted(len(self.item_ids), 'item')}, {int(self.suspect.sum())} of them given away"
 
 
 def artifacts(

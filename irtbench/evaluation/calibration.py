@@ -123,7 +123,7 @@ def brier_score(predicted: NDArray[np.float64], labels: NDArray[np.float64], cur
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration(Drawn):
+class Calibration(Drawn, short="{n_pairs} predictions, error {error:.3f} [{lower:.3f}, {upper:.3f}]"):
     """How well stated probabilities agree with what happened.
 
     Parameters
@@ -184,10 +184,6 @@ class Calibration(Drawn):
     def table(self) -> pd.DataFrame:
         """One row a bin, columns of reliability.csv."""
         return self.curve.table()
-
-    def in_short(self) -> str:
-        """The error with its interval."""
-        return f"{self.n_pairs} predictions, error {self.error:.3f} [{self.lower:.3f}, {self.upper:.3f}]"
 
 
 def calibration(

@@ -38,7 +38,7 @@ ACCURACY, BEFORE, AFTER, CONSISTENCY, BOTH = (
 
 
 @dataclass(frozen=True, eq=False)
-class Measure(Shown):
+class Measure(Shown, short="{name}, {values.shape[0]} systems x {values.shape[1]} items"):
     """One measure of all systems: a 1 or 0 for each of some items, and its share of 1.
 
     Parameters
@@ -54,10 +54,6 @@ class Measure(Shown):
     name: str
     item_ids: tuple[str, ...]
     values: NDArray[np.float64]
-
-    def in_short(self) -> str:
-        """Name and size."""
-        return f"{self.name}, {self.values.shape[0]} systems x {self.values.shape[1]} items"
 
 
 @dataclass(frozen=True, eq=False)

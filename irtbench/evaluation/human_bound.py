@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_choice, demand_share
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Drawn, Figures, counted
+from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.paired_tests import resampled_means
 from irtbench.evaluation.proportion import check_level, wilson_interval
 
@@ -25,7 +25,9 @@ OtherCounts = Literal["error", "exclude", "share"]
 
 
 @dataclass(frozen=True, eq=False)
-class CrowdFilter(Drawn, columns="item_ids, n_votes, n_correct, kept"):
+class CrowdFilter(
+    Drawn, columns="item_ids, n_votes, n_correct, kept", short="{kept.sum} of {item_ids:item} pass {k} of {n} right"
+):
     """Which items enough people answer right; all arrays have shape (n_items,).
 
     Its table has one row an item.
@@ -48,10 +50,6 @@ class CrowdFilter(Drawn, columns="item_ids, n_votes, n_correct, kept"):
     kept: NDArray[np.bool_]
     k: int
     n: int
-
-    def in_short(self) -> str:
-        """The rule, and how many items pass."""
-        return f"{int(self.kept.sum())} of {counted(len(self.item_ids), 'item')} pass {self.k} of {self.n} right"
 
 
 @dataclass(frozen=True)

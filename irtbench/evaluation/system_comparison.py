@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from irtbench.data.input_error import refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Drawn, Shown, counted, significant
+from irtbench.data.shown import Drawn, Shown
 from irtbench.evaluation.paired_bootstrap import IntervalMethod, PairedComparison, paired_bootstrap
 from irtbench.evaluation.paired_tests import (
     Alternative,
@@ -61,7 +61,11 @@ MOST_COUNTED_ITEMS = 20_000
 
 
 @dataclass(frozen=True)
-class SystemPair(Shown):
+class SystemPair(
+    Shown,
+    short="{first} against {second}, difference {bootstrap.difference:.3f} "
+    "[{bootstrap.lower:.3f}, {bootstrap.upper:.3f}], p {bootstrap.p:.3g}",
+):
     """Two of several systems compared.
 
     Parameters
@@ -106,12 +110,6 @@ class SystemPair(Shown):
             "method": found.method,
             "p_greater": found.p_greater,
         }
-
-    def in_short(self) -> str:
-        """The systems, their difference and its p."""
-        found = self.bootstrap
-        interval = f"[{found.lower:.3f}, {found.upper:.3f}]"
-        return f"{self.first} against {self.second}, difference {found.difference:.3f} {interval}, p {found.p:.3g}"
 
 
 Tests = tuple[PairedComparison, PermutationTest, McNemar | None]
@@ -172,7 +170,7 @@ class ComparedPairs(Sequence[SystemPair]):
 
 
 @dataclass(frozen=True)
-class SystemComparison(Drawn):
+class SystemComparison(Drawn, short="{pairs:pair}, {pairs.p_adjusted:significant}"):
     """Several systems compared in pairs, and how p was adjusted for their number."""
 
     pairs: ComparedPairs
@@ -181,10 +179,6 @@ class SystemComparison(Drawn):
     def table(self) -> pd.DataFrame:
         """One row a pair."""
         return self.pairs.table()
-
-    def in_short(self) -> str:
-        """How many pairs, and how many differ."""
-        return f"{counted(len(self.pairs), 'pair')}, {significant(self.pairs.p_adjusted)}"
 
 
 def compare_systems(

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first, numbered, positions_of
-from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.models.category_parameters import CategoryParameters
 
 #: Whose slope and intercept they are: the item's ``own``; a slope of 1 (``rasch``) or one for all items (``1pl``) and
@@ -33,7 +33,10 @@ MOST_SLOPE, MOST_DIFFICULTY, MOST_COVARIANCE = 100.0, 50.0, 1e12
 
 
 @dataclass(frozen=True, eq=False)
-class ItemParameters(Drawn):
+class ItemParameters(
+    Drawn,
+    short="{n_items:item} ({model:distinct}), discrimination {discrimination:spanned}, difficulty {difficulty:spanned}",
+):
     """Parameters of items, in slope-intercept form, with their sampling covariance where it is known.
 
     Parameters
@@ -271,14 +274,6 @@ class ItemParameters(Drawn):
                 **({} if self.upper_asymptote is None else {"upper_asymptote": self.upper_asymptote}),
                 **{f"se_{name}": errors[name] for name in self._reported},
             }
-        )
-
-    def in_short(self) -> str:
-        """How many items of which model, and the range of their parameters."""
-        models = ", ".join(dict.fromkeys(self.model))
-        return (
-            f"{counted(self.n_items, 'item')} ({models}), discrimination {spanned(self.discrimination)}, "
-            f"difficulty {spanned(self.difficulty)}"
         )
 
 

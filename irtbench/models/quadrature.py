@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from irtbench.data.checked_settings import seeded
-from irtbench.data.shown import Shown, spanned
+from irtbench.data.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)
-class Quadrature(Shown, columns="theta=nodes, weight=weights"):
+class Quadrature(Shown, columns="theta=nodes, weight=weights", short="{nodes.size} nodes {nodes:spanned}"):
     """A discrete stand-in for the population's density of ability, shared by all respondents.
 
     Its table has one row a node.
@@ -43,10 +43,6 @@ class Quadrature(Shown, columns="theta=nodes, weight=weights"):
     def deviation(self) -> float:
         """Standard deviation of ability."""
         return float(self.weights @ (self.nodes - self.mean) ** 2) ** 0.5
-
-    def in_short(self) -> str:
-        """How many nodes and where."""
-        return f"{self.nodes.size} nodes {spanned(self.nodes)}"
 
 
 def normal_grid(n_nodes: int = 61, *, bound: float = 6.0) -> Quadrature:

@@ -37,7 +37,6 @@ from irtbench.report.drawing import (
     in_panels,
     interval_plot,
     on_axes,
-    scatter_plot,
     shortened,
     square_plot,
 )
@@ -137,17 +136,9 @@ def draw_predictions(ax: Axes, found: irtbench.analysis.ExplainedDifficulty) -> 
     """Each item's difficulty against its prediction from a fit without it, with the interval of the prediction."""
     x, b, se = found.predicted, found.difficulty, found.se_difficulty
     ax.vlines(x, found.predicted_lower, found.predicted_upper, color=SKY, linewidth=2, alpha=0.4)
-    return scatter_plot(
+    return curve_plot(
         ax, [Series("", x, b, b - se, b + se)], x="difficulty predicted from the features",
-        y="difficulty b as estimated", diagonal=True,
-    )  # fmt: skip
-
-
-def draw_effects(ax: Axes, table: pd.DataFrame) -> Axes:
-    """The effect of each feature on difficulty, with its interval."""
-    return interval_plot(
-        ax, list(table["term"]), [Series("", table["effect"], None, table["lower"], table["upper"])],
-        label="effect on difficulty b", reference=0.0,
+        y="difficulty b as estimated", dots=True, diagonal=True,
     )  # fmt: skip
 
 
@@ -383,9 +374,12 @@ def difficulty_figures(found: irtbench.analysis.ExplainedDifficulty) -> list[Blo
     """Of explained difficulty: each item's difficulty against its prediction, and the effects of the features."""
     table = found.table()
     table = table[~table["term"].str.contains("intercept", case=False)]
+    each = [Series("", table["effect"], None, table["lower"], table["upper"])]
     effects = one_panel(
-        "effects", partial(draw_effects, table=table), f"Effects of {plural(len(table), 'feature')} on difficulty.",
-        height=height_of(len(table)), caption="feature_effects",
+        "effects",
+        partial(interval_plot, names=list(table["term"]), series=each, label="effect on difficulty b", reference=0.0),
+        f"Effects of {plural(len(table), 'feature')} on difficulty.", height=height_of(len(table)),
+        caption="feature_effects",
     )  # fmt: skip
     predicted = one_panel(
         "predicted_difficulty", partial(draw_predictions, found=found),

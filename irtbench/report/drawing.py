@@ -146,13 +146,34 @@ def interval_plot(
     return legend(ax, entries)
 
 
-def curve_plot(ax: Axes, lines: Sequence[Series], *, x: str, y: str, **settings: Any) -> Axes:
-    """Curves, each with its colour and line style, and with its band if it has one."""
+def curve_plot(
+    ax: Axes,
+    lines: Sequence[Series],
+    *,
+    x: str,
+    y: str,
+    dots: bool = False,
+    diagonal: bool = False,
+    **settings: Any,
+) -> Axes:
+    """Curves, each with its colour and line style, and with its band if it has one; on request the diagonal.
+
+    Dots instead have a marker each series, and their intervals along the vertical axis.
+    """
+    if diagonal:
+        every = np.concatenate([np.asarray(values) for one in lines for values in (one.x, one.y)])
+        ends = np.nanmin(every), np.nanmax(every)
+        ax.plot(ends, ends, **DASHED)
     entries: list[tuple[str, Artist]] = []
     for k, line in enumerate(lines):
-        look = line.drawn(k, linestyle=LINE_STYLES[k % len(LINE_STYLES)], markersize=4)
+        dot = {"marker": MARKERS[k % len(MARKERS)], "markersize": 4.5, "linestyle": "none"}
+        look = line.drawn(k, **(dot if dots else {"linestyle": LINE_STYLES[k % len(LINE_STYLES)], "markersize": 4}))
         if line.lower is not None and line.upper is not None:
-            ax.fill_between(line.x, line.lower, line.upper, color=look["color"], alpha=0.15, linewidth=0)
+            ends_of = line.x, line.lower, line.upper
+            if dots:
+                ax.vlines(*ends_of, color=look["color"], linewidth=0.8)
+            else:
+                ax.fill_between(*ends_of, color=look["color"], alpha=0.15, linewidth=0)
         heights = np.asarray(line.y)
         if heights.ndim == 2 and heights.shape[1] > VECTORS:
             entries.append((line.name, many_curves(ax, np.asarray(line.x), heights, look)))
@@ -176,24 +197,6 @@ def many_curves(
     ax.add_collection(curves)
     ax.autoscale_view()
     return curves
-
-
-def scatter_plot(
-    ax: Axes, groups: Sequence[Series], *, x: str, y: str, diagonal: bool = False, **settings: Any
-) -> Axes:
-    """Dots, each group with its colour and marker, with intervals along the vertical axis; on request the diagonal."""
-    if diagonal:
-        every = np.concatenate([np.asarray(values) for one in groups for values in (one.x, one.y)])
-        ends = np.nanmin(every), np.nanmax(every)
-        ax.plot(ends, ends, **DASHED)
-    entries: list[tuple[str, Artist]] = []
-    for k, one in enumerate(groups):
-        look = one.drawn(k, marker=MARKERS[k % len(MARKERS)], markersize=4.5, linestyle="none")
-        if one.lower is not None and one.upper is not None:
-            ax.vlines(one.x, one.lower, one.upper, color=look["color"], linewidth=0.8)
-        entries.append((one.name, ax.plot(one.x, np.asarray(one.y), **look)[0]))
-    ax.set(xlabel=x, ylabel=y, **settings)
-    return legend(ax, entries)
 
 
 def bar_plot(

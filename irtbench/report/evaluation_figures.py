@@ -34,7 +34,6 @@ from irtbench.report.drawing import (
     histogram,
     interval_plot,
     on_axes,
-    scatter_plot,
 )
 from irtbench.report.formatting import count, plural, words
 from irtbench.report.page import Block, figure, one_panel
@@ -379,7 +378,7 @@ def draw_fair_scores(ax: Axes, scores: pd.DataFrame) -> Axes:
     given, fair, few = scores["mean_score"], scores["fair_score"], len(scores) <= MOST_RATERS
     lower, upper = (scores["fair_lower"], scores["fair_upper"]) if few else (None, None)
     dots = Series("", given, fair, lower, upper, {"markersize": 5 if few else 2})
-    return scatter_plot(ax, [dots], x="mean score given", y="fair score", diagonal=True)
+    return curve_plot(ax, [dots], x="mean score given", y="fair score", dots=True, diagonal=True)
 
 
 def screening_figures(reasons: Mapping[str, int]) -> list[Block]:

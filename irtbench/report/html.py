@@ -91,22 +91,6 @@ def difficulty_span(items: ItemParameters) -> str:
     return interval(items.difficulty.min(), items.difficulty.max())
 
 
-def scale_numbers(scales: Sequence[ScaleStudy]) -> pd.DataFrame:
-    """Each scale in numbers: items, people, reliability, where its items are, and whether it is retained."""
-    return pd.DataFrame(
-        {
-            "scale": scale.name,
-            "n_kept": len(scale.pruning.kept),
-            "n_given": scale.responses.n_items,
-            "n_respondents": scale.n_respondents,
-            "reliability": np.nan if scale.analysis is None else scale.analysis.reliability.marginal,
-            "difficulty_span": "" if scale.scale is None else difficulty_span(scale.scale.items),
-            "verdict": paper_tables.verdict(scale),
-        }
-        for scale in scales
-    )
-
-
 def removed(study: Study) -> list[Sentence]:
     """Who and what was removed and why, in three lines: respondents, items, scales; and a line on a sample."""
     removals = [removal for scale in study.scales for removal in scale.pruning.removals]
@@ -230,11 +214,19 @@ def opening_blocks(study: Study) -> list[Block]:
         scale_figures.position_panels(retained, scores, prose.unit_of_ability(scales)),
         words("abilities_of_respondents", n_systems=n_systems, most=scale_figures.MOST_POSITIONS),
     )
-    blocks += table(
-        scale_numbers(scales),
-        words("table_scale_numbers", people=prose.where_people_are(scales)),
+    in_numbers = pd.DataFrame(
+        {
+            "scale": scale.name,
+            "n_kept": len(scale.pruning.kept),
+            "n_given": scale.responses.n_items,
+            "n_respondents": scale.n_respondents,
+            "reliability": np.nan if scale.analysis is None else scale.analysis.reliability.marginal,
+            "difficulty_span": "" if scale.scale is None else difficulty_span(scale.scale.items),
+            "verdict": paper_tables.verdict(scale),
+        }
+        for scale in scales
     )
-    return blocks
+    return blocks + table(in_numbers, words("table_scale_numbers", people=prose.where_people_are(scales)))
 
 
 def draw_curve_example(ax: Axes) -> Axes:
@@ -340,7 +332,7 @@ BELOW = {
 
 def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], list[Block]]:
     """What was found of items, abilities and scales, by anchor and title."""
-    settings, scales, items = study.settings, study.scales, study.items
+    settings, scales, items, counted = study.settings, study.scales, study.items, study.dimensions
     adjustment = words("adjustment", rules=settings.pruning)
     retained = [scale.scale for scale in scales if scale.scale is not None]
     return {
@@ -370,10 +362,12 @@ def parts_of_scales(study: Study, linked: Set[str]) -> dict[tuple[str, str], lis
         ],
         ("dimensions", "Number of abilities and guessing"): [
             *paragraphs(*prose.abilities(study.dimensions, study.no_dimensions)),
-            *([] if study.dimensions is None else scree_figures(study.dimensions.analysis)),
-            *table(paper_tables.eigenvalues_table(study.dimensions), words("table_eigenvalues")),
-            *table(paper_tables.factor_models_table(study.dimensions), words("table_factor_models")),
-            *table(paper_tables.loadings_table(study.dimensions), words("table_loadings")),
+            *([] if counted is None else scree_figures(counted.analysis)),
+            *(
+                block
+                for name, found in ({} if counted is None else paper_tables.tables_of_dimensions(counted)).items()
+                for block in table(found, words(name))
+            ),
             *table(paper_tables.two_abilities_table(scales), words("table_two_abilities")),
             *paragraphs(prose.guessing(scales)),
             *table(paper_tables.guessing_table(scales), words("table_guessing")),

@@ -336,24 +336,18 @@ FIT_OF_ABILITIES = ("rmsea", "tli", "cfi")
 CRITERIA = ["log_likelihood", "n_parameters", "aic", "bic", "sabic"]
 
 
-def eigenvalues_table(dimensions: Dimensions | None) -> pd.DataFrame:
-    """The first eigenvalues, and those of independent items; empty where abilities were not counted."""
-    return pd.DataFrame() if dimensions is None else dimensions.analysis.table().head(EIGENVALUES_SHOWN)
-
-
-def factor_models_table(dimensions: Dimensions | None) -> pd.DataFrame:
-    """Models of one, two and three abilities for all items, each tested against the one before."""
-    if dimensions is None or dimensions.models is None or dimensions.tests is None:
-        return pd.DataFrame()
-    tests = dimensions.tests.rename(columns={"larger": "model", "statistic": "likelihood_ratio"})
-    table = dimensions.models.merge(tests[["model", "likelihood_ratio", "df", "p"]], on="model", how="left")
-    return table[["model", *CRITERIA, "likelihood_ratio", "df", "p", "converged"]]
-
-
-def loadings_table(dimensions: Dimensions | None) -> pd.DataFrame:
-    """Mean loadings of each scale's items on the factors turned to the scales; empty where there are none."""
-    turned = None if dimensions is None else dimensions.rotated
-    return pd.DataFrame() if turned is None else turned.by_label().rename(columns={"label": "scale"})
+def tables_of_dimensions(found: Dimensions) -> dict[str, pd.DataFrame]:
+    """By the name of their caption: the first eigenvalues, and those of independent items; models of one, two and three
+    abilities for all items, each tested against the one before; mean loadings on the factors turned to the scales.
+    """  # fmt: skip
+    tables = {"table_eigenvalues": found.analysis.table().head(EIGENVALUES_SHOWN)}
+    if found.models is not None and found.tests is not None:
+        tests = found.tests.rename(columns={"larger": "model", "statistic": "likelihood_ratio"})
+        models = found.models.merge(tests[["model", "likelihood_ratio", "df", "p"]], on="model", how="left")
+        tables["table_factor_models"] = models[["model", *CRITERIA, "likelihood_ratio", "df", "p", "converged"]]
+    if found.rotated is not None:
+        tables["table_loadings"] = found.rotated.by_label().rename(columns={"label": "scale"})
+    return tables
 
 
 def _checked(scales: Sequence[ScaleStudy]) -> list[tuple[str, Pruning, ScaleChecks]]:

@@ -35,7 +35,6 @@ from irtbench.report.drawing import (
     histogram,
     interval_plot,
     on_axes,
-    scatter_plot,
     shortened,
     square_plot,
 )
@@ -184,7 +183,7 @@ def draw_parameters(ax: Axes, status: pd.DataFrame, *, axes_for: pd.DataFrame) -
             Series("", edge_b[which], edge_a[which], look=at_edge | {"marker": arrow})
             for arrow, which in beyond.items()
         ]
-    scatter_plot(ax, groups, x="difficulty b", y="discrimination a").axhline(0, color=GREY, linewidth=0.8)
+    curve_plot(ax, groups, x="difficulty b", y="discrimination a", dots=True).axhline(0, color=GREY, linewidth=0.8)
     for values, (least, most), limit in (
         (axes_for["difficulty"], SHOWN_DIFFICULTY, ax.set_xlim),
         (axes_for["discrimination"], SHOWN_DISCRIMINATION, ax.set_ylim),
@@ -277,7 +276,7 @@ def draw_expected_errors(ax: Axes, plan: irtbench.analysis.CrowdPlan) -> Axes:
     if wanted is not None:
         words = f"wanted for {plan.settings.share:.0%} of the items"
         groups.append(Series(words, [b.min(), b.max()], [wanted] * 2, look={**DASHED, "marker": ""}))
-    return scatter_plot(ax, groups, x="difficulty b", y="standard error of b to expect", ylim=(0, None))
+    return curve_plot(ax, groups, x="difficulty b", y="standard error of b to expect", dots=True, ylim=(0, None))
 
 
 def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
@@ -298,9 +297,9 @@ def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
         for which, text, look in zip((~gone, gone), ("links the scales", "left out of the link"), looks, strict=True)
         if which.any()
     ]
-    scatter_plot(
+    curve_plot(
         ax, groups, x="difficulty b on the old scale, as it was", y="as these people have it, on the old scale",
-        diagonal=True,
+        dots=True, diagonal=True,
     )  # fmt: skip
     for name, x, y in zip(table["item_id"][gone].head(MOST_DRIFTED), old[gone], new[gone], strict=False):
         away, side = (6, "left") if x < old.mean() else (-6, "right")
@@ -310,13 +309,6 @@ def draw_drift(ax: Axes, table: pd.DataFrame) -> Axes:
         words.set(fontsize=8, parse_math=False)
     ax.set_aspect("equal", adjustable="datalim")
     return ax
-
-
-def draw_loadings(ax: Axes, items: pd.DataFrame, columns: list[str]) -> Axes:
-    """Loadings, or slopes, of each item on each ability: these columns of a row an item with its ``item_id``."""
-    what = "loading" if columns[0].startswith("loading") else "slope"
-    values = items[columns].to_numpy(dtype=np.float64)
-    return square_plot(ax, values, list(items["item_id"]), columns, label=f"size of the {what}")
 
 
 def map_panels(maps: Sequence[ItemMap]) -> list[Drawing]:
@@ -419,8 +411,10 @@ def loading_figures(items: pd.DataFrame) -> list[Block]:
     of_kind = [[str(name) for name in items if str(name).startswith(kind)] for kind in ("loading_", "slope_")]
     others = [name for name in ("general_slope", "specific_slope", "discrimination") if name in items]
     columns = next(filter(None, [*of_kind, others]), [])
+    values, what = items[columns].to_numpy(dtype=np.float64), "loading" if of_kind[0] else "slope"
+    names, label = list(items["item_id"]), f"size of the {what}"
     return one_panel(
-        "loadings", partial(draw_loadings, items=items, columns=columns),
+        "loadings", partial(square_plot, values=values, rows=names, columns=columns, label=label),
         f"Loadings of {plural(len(items), 'item')} in {plural(len(columns), 'column')}.",
         height=min(12.0, 1.6 + 0.16 * len(items)),
     )  # fmt: skip

@@ -221,20 +221,19 @@ def comparison_figures(comparison: pd.DataFrame, ranking: pd.DataFrame | None, *
         Coverage of the intervals.
     """
     blocks: list[Block] = []
-    for what, label in (("accuracy", "difference in accuracy"), ("theta", "difference in ability θ")):
-        if f"{what}_difference" not in comparison:
+    labels = {"accuracy": "difference in accuracy", "theta": "difference in ability θ"}
+    for what, table in {"ranking": ranking, "accuracy": comparison, "theta": comparison}.items():
+        if table is None or (what in labels and f"{what}_difference" not in table):
             continue
-        each = list(comparison.groupby("scale", sort=False))
-        panels = [_differences(str(scale), rows, what, label, level, alone=len(each) == 1) for scale, rows in each]
-        n = max(len(rows) for _, rows in each)
-        blocks += figure(panels, words("differences", what=label, n=n, most=MOST_ROWS, level=level))
-    if ranking is not None:
-        each = list(ranking.groupby("scale", sort=False))
+        each, label = list(table.groupby("scale", sort=False)), labels.get(what, "")
+        alone, n = len(each) == 1, max(len(rows) for _, rows in each)
         panels = [
-            _positions("ranking", str(scale) if len(each) > 1 else "", rows.head(MOST_RANKED)) for scale, rows in each
-        ]
-        n = max(len(rows) for _, rows in each)
-        blocks = [*figure(panels, words("ranking", n=n, most=MOST_RANKED, level=level)), *blocks]
+            _differences(str(scale), rows, what, label, level, alone=alone) if label
+            else _positions("ranking", "" if alone else str(scale), rows.head(MOST_RANKED))
+            for scale, rows in each
+        ]  # fmt: skip
+        caption, most = ("differences", MOST_ROWS) if label else ("ranking", MOST_RANKED)
+        blocks += figure(panels, words(caption, what=label, n=n, most=most, level=level))
     return blocks
 
 

@@ -27,7 +27,7 @@ N_ITEM_DRAWS = 200
 
 
 @dataclass(frozen=True, eq=False)
-class AbilityComparison(Drawn):
+class AbilityComparison(Drawn, short="{respondent_ids:system} on {scale}, {theta.shape[1]} draws of each"):
     """Joint draws of the abilities of several systems on one scale.
 
     Parameters
@@ -123,10 +123,6 @@ class AbilityComparison(Drawn):
     def table(self) -> pd.DataFrame:
         """The same as `pairs`."""
         return self.pairs()
-
-    def in_short(self) -> str:
-        """Scale, systems and draws."""
-        return f"{counted(len(self.respondent_ids), 'system')} on {self.scale}, {self.theta.shape[1]} draws of each"
 
 
 def quantiles_of_differences(draws: NDArray[np.float64], shares: Sequence[float]) -> NDArray[np.float64]:

@@ -276,7 +276,9 @@ class SampleLike(Protocol):
 Sample = TypeVar("Sample", bound=SampleLike)
 
 
-class InspectStop(Shown):
+class InspectStop(
+    Shown, short="theta {theta:.2f}, standard error {standard_error:.2f}, {_test.n_items} samples scored"
+):
     """``early_stopping`` of an inspect_ai ``Task``: samples are skipped once theta's standard error is small enough.
 
     inspect_ai asks before each sample whether to run it; it does not ask which comes next. So samples are put in order
@@ -355,10 +357,6 @@ class InspectStop(Shown):
     def table(self) -> pd.DataFrame:
         """One row a scored sample: ``step, item_id, response, theta, se``."""
         return self._test.table()
-
-    def in_short(self) -> str:
-        """How far the run is."""
-        return f"theta {self.theta:.2f}, standard error {self.standard_error:.2f}, {self._test.n_items} samples scored"
 
     def in_order(self, samples: Sequence[Sample], *, task: str = "") -> list[Sample]:
         """The samples in the order of `item_order`, those that are not in the bank first, as they came."""

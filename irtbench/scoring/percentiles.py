@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 from irtbench.bank.norms import NORM_DECIMALS, Norms
 from irtbench.bank.scale import ScaleLike, as_scale
 from irtbench.data.input_error import InputError, demand_choice, demand_share
-from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown, spanned
 from irtbench.models.quadrature import Quadrature, refine
 from irtbench.models.theta_posterior import (
     STANDARD_NORMAL,
@@ -42,7 +42,11 @@ LEAST_RELIABILITY = 0.5  # 1 - se^2 / variance of ability: with less, more is un
 
 
 @dataclass(frozen=True, eq=False)
-class Percentiles(Shown, columns="percentile, percentile_lower=lower, percentile_upper=upper"):
+class Percentiles(
+    Shown,
+    columns="percentile, percentile_lower=lower, percentile_upper=upper",
+    short="{percentile:respondent}, {percentile:spanned}, norm {norm}",
+):
     """Percentile of each respondent with its interval.
 
     Its table has one row a respondent, in the order of the abilities, the columns of scores.csv.
@@ -63,10 +67,6 @@ class Percentiles(Shown, columns="percentile, percentile_lower=lower, percentile
     lower: Array
     upper: Array
     norm: Norm
-
-    def in_short(self) -> str:
-        """How many respondents, the range of their percentiles, and the norm."""
-        return f"{counted(self.percentile.size, 'respondent')}, {spanned(self.percentile)}, norm {self.norm}"
 
 
 def percentiles(

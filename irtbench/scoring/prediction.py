@@ -16,7 +16,7 @@ from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first, positions_of
-from irtbench.data.shown import Drawn, Shown, counted, spanned
+from irtbench.data.shown import Drawn, Shown
 from irtbench.models.curves import icc, share_moments, simulate_responses
 from irtbench.models.theta_posterior import STANDARD_NORMAL, posterior_of, row_batches, some_rows
 from irtbench.scoring.scores import category_responses, own_responses
@@ -45,6 +45,7 @@ class PredictedAccuracy(
     Drawn,
     columns="respondent_ids, n_seen, n_correct, accuracy=accuracy_seen, n_items, predicted_accuracy=accuracy, "
     "se=standard_error, predicted_lower=lower, predicted_upper=upper, beyond_known, n_trials",
+    short="{respondent_ids:system}, {n_items:item}, predicted accuracy {accuracy:spanned}",
 ):
     """Accuracy on all items of the bank; all arrays have shape (n_respondents,).
 
@@ -89,11 +90,6 @@ class PredictedAccuracy(
     accuracy_seen: NDArray[np.float64]
     beyond_known: tuple[str, ...]
     n_trials: NDArray[np.int64] | None = None
-
-    def in_short(self) -> str:
-        """How many systems and items, and the range of the predicted accuracies."""
-        systems = counted(len(self.respondent_ids), "system")
-        return f"{systems}, {counted(self.n_items, 'item')}, predicted accuracy {spanned(self.accuracy)}"
 
 
 @dataclass(frozen=True)

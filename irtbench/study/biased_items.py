@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -242,22 +242,19 @@ def effect_or_reason(
     return BiasEffect(tuple(varied), grouped, test, left), reason
 
 
-@dataclass(frozen=True)
-class PeopleInTheirPlace:
-    """The negative control: people, how many groups of them take the systems' place, and when an item is flagged."""
-
-    responses: ResponseMatrix
-    n_groups: int
-    alpha: float
-
-
 @dataclass(frozen=True, eq=False)
 class ShiftedItems:
-    """Shifts of items, the negative control, and items that are not in the bank."""
+    """Shifts of items, items that are not in the bank, and the negative control if there is one."""
 
     shifts: ItemShifts
-    control: ShiftControl | None
     left_out: list[str]
+    control: ShiftControl | None = None
+
+    def controlled(self, people: ResponseMatrix, items: ItemParameters, **how: Any) -> Self:
+        """The same with the negative control, in which groups of people take the systems' place (`shift_control`)."""
+        refusal = "--control: none of the items that the systems answered; expected them"
+        own, _ = shared(people, self.shifts.item_ids, refusal)
+        return replace(self, control=shift_control(own, items, self.shifts, **how))
 
     def about(self) -> dict[str, Any]:
         """What bias.json says of it."""
@@ -289,9 +286,8 @@ class ShiftedItems:
 
 
 def shifted_items(
-    given: ResponseMatrix, items: ItemParameters, family_of: Mapping[str, str] | None,
-    people: PeopleInTheirPlace | None, *, adjustment: Literal["fdr_bh", "holm"],
-    rng: np.random.Generator, progress: Callable[[str], None],
+    given: ResponseMatrix, items: ItemParameters, family_of: Mapping[str, str] | None, *,
+    adjustment: Literal["fdr_bh", "holm"], rng: np.random.Generator, progress: Callable[[str], None],
 ) -> ShiftedItems:  # fmt: skip
     """Each item's shift for the systems, a random effect, given what is known of the items."""
     data, left_out = shared(given, items.item_ids, "--bank: none of its items is among the responses; expected some")
@@ -303,15 +299,7 @@ def shifted_items(
     progress(f"{data.n_respondents} systems, {data.n_items} items")
     if items.covariance is None:
         progress("the bank has no covariance of its items: their error counts as shift (bank.json has it)")
-    found = item_shifts(data, items, families=families, adjustment=adjustment, rng=rng)
-    control = None
-    if people is not None:
-        refusal = "--control: none of the items that the systems answered; expected them"
-        own, _ = shared(people.responses, found.item_ids, refusal)
-        control = shift_control(
-            own, items, found, n_groups=people.n_groups, alpha=people.alpha, rng=rng, progress=progress
-        )
-    return ShiftedItems(found, control, left_out)
+    return ShiftedItems(item_shifts(data, items, families=families, adjustment=adjustment, rng=rng), left_out)
 
 
 def shared(given: ResponseMatrix, item_ids: Sequence[str], refusal: str) -> tuple[ResponseMatrix, list[str]]:

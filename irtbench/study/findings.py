@@ -112,42 +112,30 @@ def few_respondents(data: SparseResponses) -> list[Finding]:
     return [Finding("error", "few_respondents", text, n)] if n < FEWEST_RESPONDENTS else []
 
 
-def dead_items(data: SparseResponses) -> list[Finding]:
-    """Items of which nothing can be learnt: never answered, all right, all wrong."""
+def doubtful_items(data: SparseResponses) -> list[Finding]:
+    """Items of which nothing can be learnt (never answered, all right, all wrong), or little.
+
+    Where one respondent alone got an item right or wrong its slope may grow without end.
+    """
     n, right = data.n_by_item, data.n_correct_by_item
     leave = "fit and build leave them out (a prior would keep them)"
-    kinds = {
-        "never_answered": (n == 0, "items were never answered"),
-        "all_correct": ((n > 0) & (right == n), "items were answered right by all"),
-        "all_wrong": ((n > 0) & (right == 0), "items were answered right by nobody"),
-    }
+    kinds = (
+        ("never_answered", n == 0, "items were never answered", leave, True),
+        ("all_correct", (n > 0) & (right == n), "items were answered right by all", leave, True),
+        ("all_wrong", (n > 0) & (right == 0), "items were answered right by nobody", f"{leave}; is their key right?",
+         True),
+        ("few_responses", (n > 0) & (n < FEW_RESPONSES), f"items have fewer than {FEW_RESPONSES} responses",
+         "they say nothing without --prior hierarchical", False),
+        ("one_apart", (np.minimum(right, n - right) == 1) & (n >= FEW_RESPONSES),
+         "items were answered differently by one respondent alone",
+         "their slopes may grow without end: --prior weak, or leave them out", False),
+    )  # fmt: skip
     results = []
-    for code, (chosen, text) in kinds.items():
-        severity: Severity = "error" if chosen.all() else "warning"
-        advice = "nothing can be fitted to these data" if chosen.all() else leave
-        if code == "all_wrong" and not chosen.all():
-            advice += "; is their key right?"
-        results += found(severity, code, where(chosen, data.item_ids), text, advice)
+    for code, chosen, text, advice, says_nothing in kinds:
+        names, stops = where(chosen, data.item_ids), says_nothing and bool(chosen.all())
+        advice = "nothing can be fitted to these data" if stops else advice
+        results += found("error" if stops else "warning", code, names, text, advice)
     return results
-
-
-def lonely_items(data: SparseResponses) -> list[Finding]:
-    """Items that one respondent alone got right or wrong: the slope may grow without end."""
-    rarer = np.minimum(data.n_correct_by_item, data.n_by_item - data.n_correct_by_item)
-    chosen = (rarer == 1) & (data.n_by_item >= FEW_RESPONSES)
-    return found(
-        "warning", "one_apart", where(chosen, data.item_ids), "items were answered differently by one respondent alone",
-        "their slopes may grow without end: --prior weak, or leave them out",
-    )  # fmt: skip
-
-
-def thin_items(data: SparseResponses) -> list[Finding]:
-    """Items with few responses."""
-    chosen = (data.n_by_item > 0) & (data.n_by_item < FEW_RESPONSES)
-    return found(
-        "warning", "few_responses", where(chosen, data.item_ids), f"items have fewer than {FEW_RESPONSES} responses",
-        "they say nothing without --prior hierarchical",
-    )  # fmt: skip
 
 
 def idle_respondents(data: SparseResponses) -> list[Finding]:
@@ -344,8 +332,8 @@ def left_out(reasons: Mapping[str, int]) -> list[Finding]:
 
 #: What is asked of graded responses.
 OF_RESPONSES: tuple[Callable[[SparseResponses], list[Finding]], ...] = (
-    few_respondents, blocks, near_names, dead_items, thin_items, lonely_items, reversed_items, answered_by_ability,
-    copies, idle_respondents, same_score,
+    few_respondents, blocks, near_names, doubtful_items, reversed_items, answered_by_ability, copies, idle_respondents,
+    same_score,
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from irtbench.data.items import ItemFeatures, ItemTable
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.table import read_table
 from irtbench.data.responses import ResponseMatrix, name_first, positions_of
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import Shown
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.internal_consistency import ClassicalStatistics, classical_statistics, distractor_table
 from irtbench.diagnostics.item_fit import item_fit
@@ -57,7 +57,7 @@ FEWEST_ITEMS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class ItemAnalysis(Shown):
+class ItemAnalysis(Shown, short="{classical.item_ids:item}, alpha {reliability.alpha:.2f}"):
     """Item analysis of the items kept on one scale, by the screened respondents.
 
     Parameters
@@ -80,10 +80,6 @@ class ItemAnalysis(Shown):
     def table(self) -> pd.DataFrame:
         """One row an item, as `ClassicalStatistics.table`."""
         return self.classical.table()
-
-    def in_short(self) -> str:
-        """Items and alpha."""
-        return f"{counted(len(self.classical.item_ids), 'item')}, alpha {self.reliability.alpha:.2f}"
 
 
 def analyse_items(
@@ -289,7 +285,6 @@ class Diagnosis:
     """What was found, by the file it goes into, and what could not be computed and why."""
 
     data: ResponseMatrix
-    items: ItemParameters
     abilities: Abilities
     precision: MeasurementPrecision
     pairs: LocalDependence
@@ -370,7 +365,7 @@ def diagnose(
             none,
         )
     return Diagnosis(
-        data, items, abilities, precision, pairs, fits is not None and fits.statistic != "s_x2", tables,
+        data, abilities, precision, pairs, fits is not None and fits.statistic != "s_x2", tables,
         {"global_fit.json": whole, "reliability.json": reliability}, tried.reasons,
     )  # fmt: skip
 
@@ -407,16 +402,14 @@ def fit_of_whole(
 
 
 def refits(items: ItemParameters, population: Quadrature | None, seed: int, n_samples: int | None) -> RefitMany | None:
-    """What refits samples of the bootstrap; None without one, which of grades is drawn only if asked for."""
-    if items.categories is not None:
-        return refits_of_grades(items.categories, seed) if n_samples else None
-    return None if n_samples == 0 else refits_of(items, population, seed)
+    """Fits of the model of these items to samples of the bootstrap; None without one, of grades unless asked for.
 
-
-def refits_of(items: ItemParameters, population: Quadrature | None, seed: int) -> RefitMany:
-    """Fits of the model of these items to samples; refused where one fit does not estimate them together."""
+    Refused where one fit does not estimate the items together.
+    """
     from irtbench.estimation.many_scales.fit_many import fit_many
 
+    if n_samples == 0 or items.categories is not None:
+        return refits_of_grades(items.categories, seed) if n_samples and items.categories is not None else None
     if "fixed" in (kinds := items.kind or ("own",) * items.n_items):
         raise InputError("--bootstrap: items fitted with anchors are not refitted; expected --bootstrap 0")
     own_guessing = items.guessing_estimated

@@ -40,7 +40,7 @@ from irtbench.study.study_data import (
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleFit(Shown):
+class ScaleFit(Shown, short="{name}, {fitted.in_short}"):
     """A scale fitted to some respondents, without pruning.
 
     Parameters
@@ -63,10 +63,6 @@ class ScaleFit(Shown):
     def table(self) -> pd.DataFrame:
         """One row an item of the scale, as of `FittedModel`."""
         return self.fitted.table()
-
-    def in_short(self) -> str:
-        """Name, and what was fitted."""
-        return f"{self.name}, {self.fitted.in_short()}"
 
 
 def fit_scales(

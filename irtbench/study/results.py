@@ -80,7 +80,7 @@ class FittedToAll(Shown):
 
 
 @dataclass(frozen=True, eq=False)
-class ScaleStudy(Shown):
+class ScaleStudy(Shown, short="{name}, {pruning.in_short}"):
     """One scale from the items given to the items kept.
 
     Parameters
@@ -153,10 +153,6 @@ class ScaleStudy(Shown):
     def table(self) -> pd.DataFrame:
         """One row a removed item, columns of pruning.csv."""
         return self.pruning.table()
-
-    def in_short(self) -> str:
-        """Name and what became of the items."""
-        return f"{self.name}, {self.pruning.in_short()}"
 
 
 @dataclass(frozen=True)

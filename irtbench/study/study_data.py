@@ -29,14 +29,12 @@ from irtbench.data.readers.recognise import (
 from irtbench.data.readers.records import look_at
 from irtbench.data.readers.respondents import (
     APPROVAL_COLUMNS,
-    approval_column,
-    approval_rates,
     is_prolific,
+    read_approval,
     read_respondents,
     respondents_of,
     weights_of,
 )
-from irtbench.data.readers.table import demand_columns, read_table
 from irtbench.data.readers.table_blocks import ROWS_READ
 from irtbench.data.readers.trials import PAIR
 from irtbench.data.responses import ResponseMatrix, Responses, name_first, positions_of
@@ -106,7 +104,7 @@ def read_data(
     norms = read_columns_of_norms(settings, table)
     if items is not None and data.where and source is None:
         table = table[table["item_id"].isin(items.item_ids)]
-    approval = read_approval(settings, table)
+    approval = approval_asked_for(settings, table)
     responses: Responses
     categories: Categories | None = None
     if stored is not None:
@@ -213,21 +211,13 @@ def read_items_given(settings: StudyFile) -> ItemTable | None:
     return None
 
 
-def read_approval(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] | None:
+def approval_asked_for(settings: StudyFile, table: pd.DataFrame) -> pd.Series[float] | None:
     """Approval rates, from the table of respondents if there is one, else from the answers; None if no rule asks."""
+    data, wanted = settings.data, f"{settings.path}: screening.min_approval"
+    own = data.respondent_columns.get("respondent_id", "respondent_id")
     if settings.screening.min_approval is None:
         return None
-    file = settings.data.respondents or settings.data.answers
-    if settings.data.respondents is not None:
-        own = settings.data.respondent_columns.get("respondent_id", "respondent_id")
-        table = read_table(file).rename(columns={own: "respondent_id"})
-        demand_columns(table, ["respondent_id"], file)
-    column = approval_column(table.columns)
-    if column is None:
-        raise InputError(
-            f"{settings.path}: screening.min_approval: file {file} has no column {' or '.join(APPROVAL_COLUMNS)}"
-        )
-    return approval_rates(table, column, place=f"file {file}")
+    return read_approval(table, data.answers, data.respondents, own=own, wanted=wanted, lacks=" has no column")
 
 
 def read_study_table(settings: StudyFile) -> pd.DataFrame:

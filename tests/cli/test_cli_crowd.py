@@ -94,6 +94,15 @@ def test_tables_by_item_and_respondent_are_written_with_the_figures(crowd: Path)
     assert pd.read_csv(out / "respondent_agreement.csv")["accuracy_by_model"].between(0, 1).all()
 
 
+def test_what_is_undefined_is_empty_and_said_once(tmp_path: Path) -> None:
+    rows = [f"p{r},i{i},y" for r in range(6) for i in range(2)]
+    (tmp_path / "alike.csv").write_text("\n".join(["respondent_id,item_id,answer", *rows]))
+    (tmp_path / "items.csv").write_text("item_id,key,label\ni0,y,u\ni1,y,v\n")
+    done = run("crowd agree alike.csv --items items.csv", cwd=tmp_path)
+    assert "nan" not in done.out
+    assert done.err.count("Fleiss' kappa is undefined") == 1
+
+
 def test_answers_are_mapped_to_one_vocabulary_and_others_refused(crowd: Path) -> None:
     keyed = "--items items.csv"
     expected = run(f"crowd agree answers.csv {keyed} --json", cwd=crowd).json

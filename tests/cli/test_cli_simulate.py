@@ -51,3 +51,9 @@ def test_the_items_of_a_bank_are_answered_in_its_words_by_its_population(tmp_pat
     assert pd.read_csv(tmp_path / "two/respondents.csv")["theta"].std() == pytest.approx(sd, rel=0.05)
     shares = [table["score"].value_counts(normalize=True).sort_index() for table in (drawn, words)]
     pd.testing.assert_series_equal(*shares, atol=0.03)
+
+
+def test_one_is_said_to_be_one(tmp_path: Path) -> None:
+    done = run("simulate --items 1 --respondents 1 -o one", cwd=tmp_path)
+    assert done.out.startswith("1 response of 1 respondent to 1 item, ")
+    assert "length 1: 1 item; " in run("form assemble one/items.csv --length 1 -o form", cwd=tmp_path).out

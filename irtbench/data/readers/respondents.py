@@ -267,9 +267,21 @@ APPROVAL_COLUMNS = ("approval_rate", "LifetimeApprovalRate")
 _RATE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?|\.\d+)\s*(?P<percent>%?)\s*(?:\(\d+/\d+\))?\s*")
 
 
-def approval_column(names: pd.Index[str]) -> str | None:
-    """The column of approval rates among a table's, or None."""
-    return next((name for name in APPROVAL_COLUMNS if name in names), None)
+def read_approval(
+    table: pd.DataFrame, answers: Path, respondents: Path | None, *, own: str = "respondent_id", wanted: str, lacks: str
+) -> pd.Series[float]:
+    """Approval rates from a table of respondents, if there is one, whose names are in the column `own`, or the answers.
+
+    What wants them, and what the file lacks, are said where it has none.
+    """
+    file = respondents or answers
+    if respondents is not None:
+        table = read_table(file).rename(columns={own: "respondent_id"})
+        demand_columns(table, ["respondent_id"], file)
+    column = next((name for name in APPROVAL_COLUMNS if name in table), None)
+    if column is None:
+        raise InputError(f"{wanted}: file {file}{lacks} {' or '.join(APPROVAL_COLUMNS)}")
+    return approval_rates(table, column, place=f"file {file}")
 
 
 def approval_rates(table: pd.DataFrame, column: str, *, place: str) -> pd.Series[float]:

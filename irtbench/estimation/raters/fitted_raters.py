@@ -10,14 +10,18 @@ import pandas as pd
 from numpy.polynomial.hermite_e import hermegauss
 
 from irtbench.data.input_error import refuse_any
-from irtbench.data.shown import Drawn, counted
+from irtbench.data.shown import Drawn
 from irtbench.estimation.raters.ratings import RatingModel
 from irtbench.estimation.status import InformationCriteria, Status
 from irtbench.models.category_parameters import CategoryParameters
 
 
 @dataclass(frozen=True, eq=False)
-class FittedRaters(InformationCriteria, Drawn):
+class FittedRaters(
+    InformationCriteria,
+    Drawn,
+    short="{rater_table:rater}, {n_respondents:respondent}, {n_ratings:rating}, severity sd {rater_sd:.2f}, {outcome}",
+):
     """Ability, items and raters of one set of ratings, on one scale of logits.
 
     Parameters
@@ -167,8 +171,3 @@ class FittedRaters(InformationCriteria, Drawn):
             "steps": self.steps,
             "doubts": list(self.doubts),
         }
-
-    def in_short(self) -> str:
-        """Sizes, the spread of severity, and how the steps ended."""
-        sizes = (len(self.rater_table), "rater"), (self.n_respondents, "respondent"), (self.n_ratings, "rating")
-        return ", ".join([*(counted(n, word) for n, word in sizes), f"severity sd {self.rater_sd:.2f}", self.outcome()])
