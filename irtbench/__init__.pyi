@@ -118,7 +118,7 @@ from irtbench.evaluation.agreement import agreement_by_label as agreement_by_lab
 from irtbench.evaluation.gold_labels import majority_labels as majority_labels
 from irtbench.evaluation.gold_labels import dawid_skene_labels as dawid_skene_labels
 from irtbench.evaluation.proportion import wilson_interval as wilson_interval
-from irtbench.evaluation.paired_bootstrap import paired_bootstrap as paired_bootstrap
+from irtbench.evaluation.paired_tests import paired_bootstrap as paired_bootstrap
 from irtbench.evaluation.paired_tests import permutation_test as permutation_test
 from irtbench.evaluation.paired_tests import mcnemar as mcnemar
 from irtbench.evaluation.system_comparison import compare_systems as compare_systems
