@@ -73,7 +73,7 @@ from irtbench.analysis.item_bias import item_bias as item_bias
 from irtbench.analysis.bias_of_test import differential_test_functioning as differential_test_functioning
 from irtbench.analysis.item_shifts import item_shifts as item_shifts
 from irtbench.analysis.explained_difficulty import explain_difficulty as explain_difficulty
-from irtbench.analysis.linear_logistic_test import linear_logistic_test as linear_logistic_test
+from irtbench.analysis.explained_responses import linear_logistic_test as linear_logistic_test
 from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
 from irtbench.analysis.bias_by_score import mantel_haenszel as mantel_haenszel
 from irtbench.analysis.bias_by_score import score_regression as score_regression

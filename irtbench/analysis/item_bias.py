@@ -20,6 +20,7 @@ from irtbench.analysis.item_differences import (
     Grade,
     ItemDifferences,
     Statistics,
+    agreeing_items,
     coded,
     ets_class,
     jodoin_gierl_class,
@@ -33,10 +34,9 @@ from irtbench.analysis.linked_groups import (
     in_every_group,
     link,
 )
-from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
+from irtbench.data.input_error import demand_choice, demand_share, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.diagnostics.empirical_curve import ordinal_regression, score_statistic
@@ -223,10 +223,12 @@ def item_bias(
     """
     settings = fit_settings(settings, keywords)
     demand_choice("item bias: method", method, Method)
-    if method == "logistic" and (settings.estimates_guessing or settings.guessing > 0):
-        raise InputError("item bias: logistic regression knows no guessing; expected method likelihood_ratio with it")
-    if settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None):
-        raise InputError("item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items")
+    refuse_any((
+        (method == "logistic" and (settings.estimates_guessing or settings.guessing > 0),
+         "item bias: logistic regression knows no guessing; expected method likelihood_ratio with it"),
+        (settings.prior_items or not (settings.kind in ("2pl", "3pl") and settings.priors.hierarchy is None),
+         "item bias: expected model 2pl or 3pl, prior none or weak, and no prior_items"),
+    ))  # fmt: skip
     focal, scores = np.asarray(focal, dtype=np.bool_), cast(Any, responses)
     given = as_responses(responses) if models is None else CodedScores.of(scores, levels=levels)
     compared, merged = _compared(given, focal, models, settings, alpha)
