@@ -205,10 +205,10 @@ def entry_of(scale: Scale) -> ScaleEntry:
     """Entry that holds this scale; a covariance of an item that is not finite counts as unknown."""
     items, details, norms, population = scale.items, scale.details, scale.norms, scale.population
     refuse_any(
-        (items.categories is not None and name not in MODELS,
-         f"bank: item {item}: model {name} is your own; expected {', '.join(MODELS)}")
+        (True, f"bank: item {item}: model {name} is your own; expected {', '.join(MODELS)}")
         for item, name in zip(items.item_ids, items.model, strict=True)
-    )  # fmt: skip
+        if items.categories is not None and name not in MODELS
+    )
     return ScaleEntry(
         name=scale.name,
         items=[
