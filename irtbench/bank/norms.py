@@ -328,7 +328,7 @@ def read_margins(path: str | Path) -> dict[str, dict[str, float]]:
     shares, named = to_numbers(table["share"], place=field_places(path, "share")), table[["column", "value"]]
     refuse_first(
         named.duplicated().to_numpy(),
-        lambda row: f"file {path}: {' '.join(map(str, named.iloc[row]))} comes twice; expected a row a value",
+        lambda row: f"file {path}: {' '.join(map(str, named.to_numpy()[row]))} comes twice; expected a row a value",
     )
     by_column = table.assign(share=shares).groupby("column", sort=False)
     return {str(column): dict(zip(rows["value"], rows["share"].tolist(), strict=True)) for column, rows in by_column}
