@@ -73,7 +73,7 @@ from irtbench.analysis.item_bias import item_bias as item_bias
 from irtbench.analysis.bias_of_test import differential_test_functioning as differential_test_functioning
 from irtbench.analysis.item_shifts import item_shifts as item_shifts
 from irtbench.analysis.explained_difficulty import explain_difficulty as explain_difficulty
-from irtbench.analysis.linear_logistic_test import linear_logistic_test as linear_logistic_test
+from irtbench.analysis.explained_responses import linear_logistic_test as linear_logistic_test
 from irtbench.analysis.wrong_keys import wrong_keys as wrong_keys
 from irtbench.analysis.bias_by_score import mantel_haenszel as mantel_haenszel
 from irtbench.analysis.bias_by_score import score_regression as score_regression
@@ -118,7 +118,7 @@ from irtbench.evaluation.agreement import agreement_by_label as agreement_by_lab
 from irtbench.evaluation.gold_labels import majority_labels as majority_labels
 from irtbench.evaluation.gold_labels import dawid_skene_labels as dawid_skene_labels
 from irtbench.evaluation.proportion import wilson_interval as wilson_interval
-from irtbench.evaluation.paired_bootstrap import paired_bootstrap as paired_bootstrap
+from irtbench.evaluation.paired_tests import paired_bootstrap as paired_bootstrap
 from irtbench.evaluation.paired_tests import permutation_test as permutation_test
 from irtbench.evaluation.paired_tests import mcnemar as mcnemar
 from irtbench.evaluation.system_comparison import compare_systems as compare_systems

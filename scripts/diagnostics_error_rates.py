@@ -21,14 +21,13 @@ from pathlib import Path
 import numpy as np
 from scipy.special import expit
 
-from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.analysis.item_bias import item_bias
 from irtbench.building.prune_rules import PruneRules
 from irtbench.building.pruned import misfit_as_a_whole
 from irtbench.data.responses import ResponseMatrix
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
-from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence, with_bootstrap
 from irtbench.diagnostics.person_fit import person_fit
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.many_scales.fit_many import fit_many

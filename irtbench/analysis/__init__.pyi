@@ -1,5 +1,5 @@
 # isort: skip_file
-from irtbench.analysis.dependence_bootstrap import with_bootstrap as with_bootstrap
+from irtbench.diagnostics.local_dependence import with_bootstrap as with_bootstrap
 from irtbench.analysis.latent_regression import AbilityRegression as AbilityRegression
 from irtbench.analysis.latent_regression import ability_regression as ability_regression
 from irtbench.analysis.model_comparison import GuessingTest as GuessingTest
@@ -29,7 +29,7 @@ from irtbench.analysis.explained_responses import explain_responses as explain_r
 from irtbench.analysis.explained_responses import explain_grades as explain_grades
 from irtbench.analysis.horizons import TimeHorizon as TimeHorizon
 from irtbench.analysis.horizons import time_horizon as time_horizon
-from irtbench.analysis.linear_logistic_test import LinearLogisticTest as LinearLogisticTest
+from irtbench.analysis.explained_responses import LinearLogisticTest as LinearLogisticTest
 from irtbench.analysis.wrong_keys import WrongKeys as WrongKeys
 from irtbench.analysis.bias_by_score import MantelHaenszel as MantelHaenszel
 from irtbench.analysis.bias_by_score import ScoreRegression as ScoreRegression

@@ -169,8 +169,7 @@ def mantel_haenszel(
         chi2 = np.array([chi_square(counts, continuity=continuity and n_focal == 1) for counts in tables])
         return chi2, chdtrc(n_focal, chi2), None
 
-    every = np.ones(n_items, dtype=np.bool_)
-    anchor, (chi2, p, _), rounds, settled = purified_anchors(test, every, alpha=alpha, purify=purify)
+    anchor, (chi2, p, _), rounds, settled = purified_anchors(test, np.full(n_items, True), alpha=alpha, purify=purify)
     log_odds, error = np.full(n_items, np.nan), np.full(n_items, np.nan)
     if n_focal == 1:
         log_odds, error = np.array([log_odds_ratio(strata(matched, item, anchor)) for item in range(n_items)]).T
@@ -385,8 +384,7 @@ def score_regression(
         x2 = twice_gain(log_l, before, after)
         return x2, chdtrc(df, x2), log_l
 
-    every = np.ones(n_items, dtype=np.bool_)
-    anchor, (x2, p, log_l), rounds, settled = purified_anchors(test, every, alpha=alpha, purify=purify)
+    anchor, (x2, p, log_l), rounds, settled = purified_anchors(test, np.full(n_items, True), alpha=alpha, purify=purify)
     counts = [np.bincount(values).astype(np.float64) for values in matched.values.T]
     r2 = np.array([[nagelkerke(each, counts[item]) for each in log_l[item]] for item in range(n_items)])
     uniform, crossing = twice_gain(log_l, 0, 1), twice_gain(log_l, 1, 2)

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import expit, ndtr, ndtri
 
-from irtbench.data.input_error import InputError, demand_share
-from irtbench.data.shown import Drawn, counted
+from irtbench.data.input_error import demand_share, refuse_any
+from irtbench.data.shown import Drawn, counted, crossed
 from irtbench.models.curves import icc
 from irtbench.models.quadrature import normal_population
 
@@ -83,22 +83,20 @@ class DifferentialTestFunctioning(Drawn):
 
     def table(self) -> pd.DataFrame:
         """One row a group and kind of average: columns of test_bias.csv; score points, and per cent of the highest."""
-        group, over = (part.ravel() for part in np.meshgrid(self.groups[1:], self.over, indexing="ij"))
         values = {
-            name: getattr(self, name).ravel()
+            name: getattr(self, name)
             for name in ("signed", "se_signed", "signed_lower", "signed_upper", "p",
                          "unsigned", "unsigned_lower", "unsigned_upper")
         }  # fmt: skip
         percent = {f"{name}_percent": 100 * values[name] / self.n_items for name in ("signed", "unsigned")}
-        return pd.DataFrame({"group": group, "over": over} | values | percent | {"n_items": self.n_items})
+        return crossed({"group": self.groups[1:], "over": self.over}, values | percent).assign(n_items=self.n_items)
 
     def curves_table(self) -> pd.DataFrame:
         """One row a group and ability: columns of test_curves.csv."""
-        group, theta = (part.ravel() for part in np.meshgrid(self.groups, self.theta, indexing="ij"))
         of_reference = np.full((1, self.theta.size), np.nan)
         names = ("difference", "difference_lower", "difference_upper")
-        differences = {name: np.vstack([of_reference, getattr(self, name)]).ravel() for name in names}
-        return pd.DataFrame({"group": group, "theta": theta, "expected_score": self.expected.ravel()} | differences)
+        differences = {name: np.vstack([of_reference, getattr(self, name)]) for name in names}
+        return crossed({"group": self.groups, "theta": self.theta}, {"expected_score": self.expected} | differences)
 
     def in_short(self) -> str:
         """The signed difference of each group over its own abilities."""
@@ -157,11 +155,12 @@ def differential_test_functioning(
     >>> irtbench.differential_test_functioning(grouped, rng=rng)
     <DifferentialTestFunctioning: new -0.24 (-0.29 to -0.19) of 6 points, 1 free item>
     """
-    if not grouped.free_items:
-        raise InputError("test functioning: no item is free; expected those that differ between the groups")
+    refuse_any((
+        (not grouped.free_items,
+         "test functioning: no item is free; expected those that differ between the groups"),
+        (n_draws < 2, f"test functioning: expected at least two draws but got {n_draws}"),
+    ))  # fmt: skip
     demand_share("test functioning: level", level)
-    if n_draws < 2:
-        raise InputError(f"test functioning: expected at least two draws but got {n_draws}")
     draws = _estimates_and_draws(grouped, n_draws, rng)
     n_others, tails = len(grouped.groups) - 1, [(1 - level) / 2, (1 + level) / 2]
     figures = np.full((8, n_others, len(OVERS)), np.nan)

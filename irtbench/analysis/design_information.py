@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, softmax
 
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import ResponseMatrix, numbered
 from irtbench.data.shown import Shown
 from irtbench.estimation.many_scales.fit_many import fit_many
@@ -353,11 +353,13 @@ def ability_precision(
 
 
 def _check(items: ItemParameters, n_each: int, level: float) -> None:
-    if not 2 <= n_each <= items.n_items:
-        raise InputError(f"plan: items each must be from 2 to the {items.n_items} items there are but got {n_each}")
+    refuse_any((
+        (not 2 <= n_each <= items.n_items,
+         f"plan: items each must be from 2 to the {items.n_items} items there are but got {n_each}"),
+        ((np.abs(items.discrimination) < LEAST_SLOPE).any(),
+         "plan: expected items that discriminate; one of them has a discrimination of 0"),
+    ))  # fmt: skip
     demand_share("plan: level", level)
-    if (np.abs(items.discrimination) < LEAST_SLOPE).any():
-        raise InputError("plan: expected items that discriminate; one of them has a discrimination of 0")
 
 
 def _patterns(

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 from irtbench.analysis.model_comparison import compare_models, one_more_factor
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.diagnostics.correlation import Tetrachoric, codes_of, correlations_of_codes, polychoric, tetrachoric
@@ -176,11 +176,13 @@ def of_loadings(codes: NDArray[np.int64], loadings: NDArray[np.float64], rng: np
 def why_not_counted(responses: ResponseMatrix, fewest_items: int = 2) -> str:
     """Why tetrachoric correlations, and so the number of abilities, are not available; empty where they are."""
     answered_both = responses.observed.astype(np.float64).T @ responses.observed
-    if responses.trials is not None:
-        return "tetrachoric correlations are of one response each, and there are several trials of an item"
-    if responses.n_items < fewest_items or responses.n_respondents < FEWEST_RESPONDENTS:
-        return f"{responses.n_respondents} respondents and {responses.n_items} items are too few"
-    return "some two items were answered by nobody together" if (answered_both == 0).any() else ""
+    return next((why for holds, why in (
+        (responses.trials is not None,
+         "tetrachoric correlations are of one response each, and there are several trials of an item"),
+        (responses.n_items < fewest_items or responses.n_respondents < FEWEST_RESPONDENTS,
+         f"{responses.n_respondents} respondents and {responses.n_items} items are too few"),
+        ((answered_both == 0).any(), "some two items were answered by nobody together"),
+    ) if holds), "")  # fmt: skip
 
 
 def shuffled(responses: ResponseMatrix, rng: np.random.Generator) -> ResponseMatrix:
@@ -287,13 +289,13 @@ def rotate_to_labels(loadings: NDArray[np.float64], item_ids: Sequence[str], lab
     3      i4     b           True
     """
     names = tuple(sorted(set(labels)))
-    if len(names) != loadings.shape[1]:
-        raise InputError(f"rotation: {len(names)} labels for {loadings.shape[1]} factors; expected as many")
-    if not len(labels) == len(item_ids) == len(loadings):
-        raise InputError(
-            f"rotation: {len(labels)} labels and {len(item_ids)} items for {len(loadings)} rows of loadings; expected "
-            "one each"
-        )
+    refuse_any((
+        (len(names) != loadings.shape[1],
+         f"rotation: {len(names)} labels for {loadings.shape[1]} factors; expected as many"),
+        (not len(labels) == len(item_ids) == len(loadings),
+         f"rotation: {len(labels)} labels and {len(item_ids)} items for {len(loadings)} rows of loadings; expected "
+         "one each"),
+    ))  # fmt: skip
     own = np.array([[label == name for name in names] for label in labels])
     target = own * np.sqrt((loadings**2).sum(axis=1, keepdims=True))
     rigid = loadings @ orthogonal_procrustes(loadings, target)[0]

@@ -29,7 +29,7 @@ from irtbench.analysis.meta_regression import MetaRegression, meta_regression
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first
-from irtbench.data.shown import Drawn, counted
+from irtbench.data.shown import Drawn, counted, crossed
 from irtbench.estimation.settings import Device
 from irtbench.models.curves import item_curves
 from irtbench.models.item_parameters import ItemParameters
@@ -88,16 +88,9 @@ class TimeHorizon(Drawn):
 
     def table(self) -> pd.DataFrame:
         """One row a system and share: columns of horizon.csv."""
-        n = len(self.shares)
-        return pd.DataFrame(
-            {
-                "respondent_id": np.repeat(np.array(self.respondent_ids, dtype=object), n),
-                "share": np.tile(self.shares, len(self.respondent_ids)),
-                "horizon": self.horizon.ravel(),
-                "lower": self.lower.ravel(),
-                "upper": self.upper.ravel(),
-                "flags": self.flags.ravel(),
-            }
+        return crossed(
+            {"respondent_id": self.respondent_ids, "share": self.shares},
+            {"horizon": self.horizon, "lower": self.lower, "upper": self.upper, "flags": self.flags},
         )
 
     def in_short(self) -> str:

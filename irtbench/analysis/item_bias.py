@@ -20,6 +20,7 @@ from irtbench.analysis.item_differences import (
     Grade,
     ItemDifferences,
     Statistics,
+    agreeing_items,
     coded,
     ets_class,
     jodoin_gierl_class,
@@ -33,7 +34,6 @@ from irtbench.analysis.linked_groups import (
     in_every_group,
     link,
 )
-from irtbench.analysis.robust_linking import agreeing_items
 from irtbench.data.checked_settings import shows_fields
 from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import demand_choice, demand_share, refuse_any

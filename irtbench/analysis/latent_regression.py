@@ -131,8 +131,10 @@ class AbilityRegression(Shown):
 
     def in_short(self) -> str:
         """Respondents, terms, and the share explained."""
-        people = counted(len(self.respondent_ids), "respondent")
-        return f"{people}, {', '.join(self.terms[1:])}: {self.explained:.0%} of the variance of ability explained"
+        return (
+            f"{counted(len(self.respondent_ids), 'respondent')}, {', '.join(self.terms[1:])}: {self.explained:.0%} of "
+            "the variance of ability explained"
+        )
 
 
 def ability_regression(
@@ -258,8 +260,10 @@ def design_of(covariates: pd.DataFrame | Array, respondent_ids: tuple[str, ...])
         covariates.isna().to_numpy(),
         lambda row, k: f"covariates: column {covariates.columns[k]}: no value of respondent {respondent_ids[row]}",
     )
-    same = [name for name in covariates if covariates[name].nunique() < 2]
-    refuse_any((True, f"covariates: column {name}: the same for all; expected a column that varies") for name in same)
+    refuse_any(
+        (own.nunique() < 2, f"covariates: column {name}: the same for all; expected a column that varies")
+        for name, own in covariates.items()
+    )
     ones = pd.Series(1.0, covariates.index, name=INTERCEPT)
     terms = pd.concat([ones, *(columns_of(covariates[name]) for name in covariates)], axis=1)
     x = terms.to_numpy(dtype=np.float64)

@@ -16,7 +16,7 @@ from scipy.special import chdtrc
 
 from irtbench.data.checked_settings import checked_seed
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures, Shown, time_left
@@ -101,12 +101,11 @@ def likelihood_ratio(
     True
     """
     df = larger.n_parameters - smaller.n_parameters
-    if df < 1:
-        raise InputError(f"comparison: expected a larger model with more parameters but it has {df} more")
-    if smaller.n_respondents != larger.n_respondents:
-        raise InputError(
-            f"comparison: models of {smaller.n_respondents} and {larger.n_respondents} respondents cannot be compared"
-        )
+    refuse_any((
+        (df < 1, f"comparison: expected a larger model with more parameters but it has {df} more"),
+        (smaller.n_respondents != larger.n_respondents,
+         f"comparison: models of {smaller.n_respondents} and {larger.n_respondents} respondents cannot be compared"),
+    ))  # fmt: skip
     statistic = max(0.0, 2 * (larger.log_likelihood - smaller.log_likelihood))
     p = float(chdtrc(df, statistic))
     return LikelihoodRatio(statistic, df, p / 2 if on_boundary else p, on_boundary)
@@ -203,12 +202,13 @@ def one_more_factor(
     >>> found.df, found.note
     (5, 'no p: it takes samples of the smaller model; chi-square does not hold for one more factor')
     """
-    if n_samples < 0:
-        raise InputError(f"one more factor: the number of samples must be at least 0 but got {n_samples}")
     exploratory = smaller.zero_loadings is None and larger.zero_loadings is None
+    refuse_any((
+        (n_samples < 0, f"one more factor: the number of samples must be at least 0 but got {n_samples}"),
+        (not exploratory or set(smaller.item_ids) != set(larger.item_ids),
+         "one more factor: expected two exploratory models of the items of the responses"),
+    ))  # fmt: skip
     answers = smaller.answers(responses)
-    if not exploratory or set(smaller.item_ids) != set(larger.item_ids):
-        raise InputError("one more factor: expected two exploratory models of the items of the responses")
     observed = replace(likelihood_ratio(smaller, larger), p=np.nan)
     if n_samples == 0:
         return replace(observed, note=NOT_ASKED)

@@ -21,7 +21,7 @@ from irtbench.bank.norms import Norms
 from irtbench.bank.scale import DataCard, Scale, ScaleLike, as_scale
 from irtbench.data.checked_settings import settings_from
 from irtbench.data.harmless_text import lone_surrogate
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTable
 from irtbench.data.place import write_whole
 from irtbench.data.readers.irt_programs import recognises
@@ -29,7 +29,7 @@ from irtbench.data.readers.item_table import read_items
 from irtbench.data.readers.long_table import likely_column
 from irtbench.data.readers.records import Head, look_at
 from irtbench.data.readers.table import MISSING, field_places, read_table, to_numbers
-from irtbench.data.responses import name_first
+from irtbench.data.responses import demand_unique, name_first
 from irtbench.data.shown import Drawn, counted
 from irtbench.models.parameter_table import (
     as_parameters,
@@ -78,9 +78,7 @@ class ItemBank(Drawn):
     def __post_init__(self) -> None:
         if not self.scales:
             raise InputError("bank: expected at least one scale")
-        names = [scale.name for scale in self.scales]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise InputError(f"bank: scale names must be unique but {name_first(repeated)} is repeated")
+        demand_unique(sorted(scale.name for scale in self.scales), "bank: scale names")
 
     @property
     def schema_version(self) -> int:
@@ -234,12 +232,11 @@ def _read_document(content: object) -> BankDocument:
         first = error.errors(include_url=False)[0]
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".")
         raise InputError(f"{place}: {first['msg']}") from None
-    if stated is None:
-        raise InputError("content_hash: Field required")
-    if stated not in (document.content_hash(), document.content_hash(dated=True)):
-        raise InputError(
-            "its content does not fit its hash: edited by hand? expected the file as irtbench wrote it; build it again"
-        )
+    refuse_any((
+        (stated is None, "content_hash: Field required"),
+        (stated not in (document.content_hash(), document.content_hash(dated=True)),
+         "its content does not fit its hash: edited by hand? expected the file as irtbench wrote it; build it again"),
+    ))  # fmt: skip
     return document
 
 
@@ -355,14 +352,13 @@ def scales_of_items(
         table = read_table(path)
         if likely_column(list(table.columns), "item_id") is not None:  # else R's names of rows, in the first column
             details = read_items(path)
-    scales = []
-    for name, part in table.groupby(table.get("scale", pd.Series(ALL, table.index)), sort=False):
-        own = [items.item_ids[row] for row in part.index]
-        known, population = items.select(own), stated_population(part, path)
-        scales.append(
-            Scale(str(name), known, details.select(own), population=population, provenance={"items": path.name})
-        )
-    return tuple(scales)
+    named = table.groupby(table.get("scale", pd.Series(ALL, table.index)), sort=False)
+    rows = [(str(name), [items.item_ids[row] for row in part.index], part) for name, part in named]
+    return tuple(
+        Scale(name, items.select(own), details.select(own), population=stated_population(part, path),
+              provenance={"items": path.name})
+        for name, own, part in rows
+    )  # fmt: skip
 
 
 NUMBERS = ("theta", "se", "weight")
@@ -402,9 +398,8 @@ def with_norms(bank: ItemBank, path: str | Path) -> ItemBank:
     <Norms: 3 respondents, theta -0.40 to 0.90, by country>
     """
     table = read_table(path, ["theta"])
-    for name in NUMBERS:
-        if name in table:
-            table[name] = to_numbers(table[name], place=field_places(path, name))
+    numbers = {name: to_numbers(table[name], place=field_places(path, name)) for name in NUMBERS if name in table}
+    table = table.assign(**numbers)
     if "role" in table:
         table = table[table["role"] == "respondent"]
     if "scale" not in table:

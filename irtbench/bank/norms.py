@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from irtbench.data.input_error import InputError, refuse_any
+from irtbench.data.input_error import InputError, refuse_any, refuse_first
 from irtbench.data.readers.table import demand_filled, field_places, read_table, to_numbers
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown, counted, spanned
@@ -68,9 +68,10 @@ class Norms(Drawn, columns="theta, se=standard_error, weight=weights"):
         self._keep("standard_error", "standard errors", 0.0, f"finite and not negative, {size}")
         self._keep("on_form", "abilities on the form", -MOST_ABILITY, f"finite, {size} in size")
         groups = {name: tuple(values) for name, values in self.groups.items()}
-        for name, values in groups.items():
-            if len(values) != self.n:
-                raise InputError(f"norms: column {name} has {len(values)} values for {self.n} respondents")
+        refuse_any(
+            (len(values) != self.n, f"norms: column {name} has {len(values)} values for {self.n} respondents")
+            for name, values in groups.items()
+        )
         object.__setattr__(self, "groups", groups)
 
     def _keep(self, name: str, words: str, least: float, expected: str) -> None:
@@ -204,9 +205,8 @@ class Raking(
 
     def table(self) -> pd.DataFrame:
         """One row: respondents, effective number, smallest and largest weight."""
-        lowest, highest = self.weights.min(), self.weights.max()
-        row = {"n": self.weights.size, "effective_n": self.effective_n, "lowest": lowest, "highest": highest}
-        return pd.DataFrame([row])
+        w = self.weights
+        return pd.DataFrame({"n": [w.size], "effective_n": self.effective_n, "lowest": w.min(), "highest": w.max()})
 
 
 def rake(
@@ -320,10 +320,10 @@ def read_margins(path: str | Path) -> dict[str, dict[str, float]]:
     """
     table = read_table(path, ["column", "value", "share"])
     demand_filled(table, path, "column", "value", "share")
-    shares = to_numbers(table["share"], place=field_places(path, "share"))
-    found: dict[str, dict[str, float]] = {}
-    for column, value, share in zip(table["column"], table["value"], shares, strict=True):
-        if value in found.setdefault(column, {}):
-            raise InputError(f"file {path}: {column} {value} comes twice; expected a row a value")
-        found[column][value] = float(share)
-    return found
+    shares, named = to_numbers(table["share"], place=field_places(path, "share")), table[["column", "value"]]
+    refuse_first(
+        named.duplicated().to_numpy(),
+        lambda row: f"file {path}: {' '.join(map(str, named.to_numpy()[row]))} comes twice; expected a row a value",
+    )
+    by_column = table.assign(share=shares).groupby("column", sort=False)
+    return {str(column): dict(zip(rows["value"], rows["share"].tolist(), strict=True)) for column, rows in by_column}

@@ -78,8 +78,24 @@ STEP = 0.05  # between nodes of a population
 NO_WEIGHT = 1e-14  # of a node that is left out
 
 
+class Line(Shown):
+    """Base of lines A theta + B, with the covariance of (A, B)."""
+
+    covariance: NDArray[np.float64]
+
+    @property
+    def se_slope(self) -> float:
+        """Standard error of A."""
+        return float(np.sqrt(self.covariance[0, 0]))
+
+    @property
+    def se_intercept(self) -> float:
+        """Standard error of B."""
+        return float(np.sqrt(self.covariance[1, 1]))
+
+
 @dataclass(frozen=True, eq=False)
-class ScaleLine(Shown):
+class ScaleLine(Line, columns="slope, intercept, se_slope, se_intercept, generation"):
     """theta_base = A theta + B, theta on the scale that the items were fitted on, and the error of A and B.
 
     The items of the scale are on the base scale already; what they do not say is how well the line is known.
@@ -143,17 +159,10 @@ class ScaleLine(Shown):
         slope, intercept = root @ rng.normal(size=(2, theta.shape[1]))
         return np.asarray(theta + slope * (theta - self.intercept) / self.slope + intercept)
 
-    def table(self) -> pd.DataFrame:
-        """One row: ``slope, intercept``, their standard errors, ``generation``."""
-        se_slope, se_intercept = np.sqrt(np.diagonal(self.covariance))
-        row = {"slope": self.slope, "intercept": self.intercept, "se_slope": se_slope, "se_intercept": se_intercept}
-        return pd.DataFrame([row | {"generation": self.generation}])
-
     def in_short(self) -> str:
         """The line, its standard errors, and the generation."""
-        se_slope, se_intercept = np.sqrt(np.diagonal(self.covariance))
         return (
-            f"slope {self.slope:.3f} ({se_slope:.3f}), intercept {self.intercept:.3f} ({se_intercept:.3f}), "
+            f"slope {self.slope:.3f} ({self.se_slope:.3f}), intercept {self.intercept:.3f} ({self.se_intercept:.3f}), "
             f"generation {self.generation}"
         )
 
@@ -218,11 +227,10 @@ class Scale(Drawn):
     def doubt(self) -> str:
         """Why abilities on it are in doubt, by what its fit said; empty where it converged and said nothing."""
         fit = self.provenance.get("fit", self.provenance)
-        if not isinstance(fit, dict):
-            return ""
-        doubts = fit.get("doubts")
+        fit = fit if isinstance(fit, dict) else {}
         if fit.get("converged") is False:
             return "its fit did not converge"
+        doubts = fit.get("doubts")
         return str(doubts[0]) if isinstance(doubts, list) and doubts else ""
 
     def select(self, item_ids: Sequence[str]) -> Scale:
@@ -290,10 +298,10 @@ class ItemMap(Drawn, short="{scale.items.n_items:item} of {scale.name}, difficul
     information: NDArray[np.float64]
 
     @property
+    @np.errstate(invalid="ignore")
     def share_of_information(self) -> NDArray[np.float64]:
         """Share of the scale's expected information that is the item's, shape (n_items,); NaN if there is none."""
-        with np.errstate(invalid="ignore"):
-            return np.asarray(self.information / self.information.sum(), dtype=np.float64)
+        return np.asarray(self.information / self.information.sum(), dtype=np.float64)
 
     def table(self) -> pd.DataFrame:
         """One row an item, the most difficult first: columns of items.csv, what is expected of the population, text."""
@@ -325,11 +333,7 @@ class ItemMap(Drawn, short="{scale.items.n_items:item} of {scale.name}, difficul
                 continue
             ranked = items.sort_values(measure, ascending=False, kind="stable", ignore_index=True)
             ends = {"highest": ranked.head(most), "lowest": ranked.iloc[most:].tail(most).iloc[::-1]}
-            for end, rows in ends.items():
-                found = rows.copy()
-                found.insert(0, "measure", measure)
-                found.insert(1, "end", end)
-                parts.append(found)
+            parts += [rows.assign(measure=measure, end=end)[["measure", "end", *rows]] for end, rows in ends.items()]
         return pd.concat([part for part in parts if len(part)], ignore_index=True)
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from irtbench.bank.norms import MOST_ABILITY, Norms
 from irtbench.bank.scale import Scale, ScaleLine
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTable
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.item_models.named import MODELS
@@ -204,6 +204,11 @@ class BankDocument(_Part):
 def entry_of(scale: Scale) -> ScaleEntry:
     """Entry that holds this scale; a covariance of an item that is not finite counts as unknown."""
     items, details, norms, population = scale.items, scale.details, scale.norms, scale.population
+    refuse_any(
+        (True, f"bank: item {item}: model {name} is your own; expected {', '.join(MODELS)}")
+        for item, name in zip(items.item_ids, items.model, strict=True)
+        if items.categories is not None and name not in MODELS
+    )
     return ScaleEntry(
         name=scale.name,
         items=[
@@ -220,7 +225,7 @@ def entry_of(scale: Scale) -> ScaleEntry:
                 text=details.text[k],
                 kind=None if items.kind is None else items.kind[k],
                 upper_asymptote=None if items.upper_asymptote is None else float(items.upper_asymptote[k]),
-                model=None if items.categories is None else _named(items, k),
+                model=None if items.categories is None else items.model[k],
                 categories=None if items.categories is None else _categories_entry(items.categories, k),
             )
             for k in range(items.n_items)
@@ -271,12 +276,13 @@ def scale_of(entry: ScaleEntry) -> Scale:
         items = sensible_items(_in_categories(entry) if in_categories else _right_or_wrong(entry))
     except InputError as error:
         raise InputError(f"scale {entry.name}: {error}") from None
-    line = None
-    if entry.line is not None:
-        covariance = _square(entry.line.covariance, 2, "line")
-        line = ScaleLine(entry.line.slope, entry.line.intercept, covariance, entry.line.generation)
-    joint = None if in_categories else _joint_error(entry, items)
-    return Scale(entry.name, items, details, _norms(entry), _population(entry), entry.provenance, joint, line)
+    line, joint = entry.line, None if in_categories else _joint_error(entry, items)
+    return Scale(
+        entry.name, items, details, _norms(entry), _population(entry), entry.provenance, joint,
+        None if line is None else ScaleLine(
+            line.slope, line.intercept, _square(line.covariance, 2, "line"), line.generation
+        ),
+    )  # fmt: skip
 
 
 def _right_or_wrong(entry: ScaleEntry) -> ItemParameters:
@@ -295,14 +301,6 @@ def _right_or_wrong(entry: ScaleEntry) -> ItemParameters:
         tuple(item.kind or "own" for item in entry.items),
         np.array(upper, dtype=np.float64) if any(upper) else None,
     )
-
-
-def _named(items: ItemParameters, k: int) -> str:
-    if items.model[k] not in MODELS:
-        raise InputError(
-            f"bank: item {items.item_ids[k]}: model {items.model[k]} is your own; expected {', '.join(MODELS)}"
-        )
-    return items.model[k]
 
 
 def _categories_entry(items: CategoryParameters, k: int) -> CategoriesEntry:
@@ -396,12 +394,12 @@ def _population(entry: ScaleEntry) -> Quadrature | None:
         return None
     nodes = np.array(entry.population.nodes)
     log_weights = np.array([-np.inf if w is None else w for w in entry.population.log_weights])
-    if log_weights.shape != nodes.shape or not (np.diff(nodes) > 0).all() or np.isinf(log_weights).all():
-        raise InputError(
-            f"scale {entry.name}: population needs increasing nodes with one log weight each, not all null"
-        )
-    if not abs(float(np.logaddexp.reduce(log_weights))) < NEARLY_ONE:
-        raise InputError(f"scale {entry.name}: population.log_weights: expected weights whose sum is 1")
+    refuse_any((
+        (log_weights.shape != nodes.shape or not (np.diff(nodes) > 0).all() or np.isinf(log_weights).all(),
+         f"scale {entry.name}: population needs increasing nodes with one log weight each, not all null"),
+        (not abs(float(np.logaddexp.reduce(log_weights))) < NEARLY_ONE,
+         f"scale {entry.name}: population.log_weights: expected weights whose sum is 1"),
+    ))  # fmt: skip
     return Quadrature(nodes, log_weights)
 
 

@@ -15,25 +15,23 @@ from numpy.typing import NDArray
 from irtbench.bank.bank import NOT_ON_A_SCALE, BankLike, ItemBank, LeftOut, item_ids_of, items_left_out, scales_of
 from irtbench.bank.norms import Norms
 from irtbench.bank.scale import Scale, population_of
-from irtbench.building.binary_program import (
+from irtbench.building.form_program import (
     NO_WISH,
     BinaryProgram,
     Constraint,
-    Solution,
-    TimeOut,
-    relax,
-    what_gives_way,
-)
-from irtbench.building.form_program import (
     ErrorVariance,
+    Solution,
     error_variances,
+    in_time,
     length_constraints,
     most_informative,
     precision_constraints,
+    relax,
     reliabilities_reached,
     shortest,
     solve_with_cuts,
     targets_of,
+    what_gives_way,
     whole_shares,
     wish_constraints,
 )
@@ -388,10 +386,7 @@ def _alike(
 ) -> tuple[tuple[str, ...], ...] | None:
     """Of forms of one length those whose information is as alike, and as much, as can be; None if time is out."""
     until, gap = time.monotonic() + wishes.seconds_allowed / 2, max(wishes.gap, GAP_OF_LIKENESS)
-    try:
-        found = solve_with_cuts(program, errors, wishes.forms, gap=gap, until=until)
-    except TimeOut:
-        return None
+    found = in_time(solve_with_cuts, program, errors, wishes.forms, gap=gap, until=until)
     return None if found is None else _forms_of(pool, wishes, found)
 
 

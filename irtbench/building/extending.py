@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
-from irtbench.analysis.robust_linking import TwoScales, starting_place
+from irtbench.analysis.item_differences import TwoScales, starting_place
 from irtbench.bank.scale import Scale, ScaleLike, ScaleLine, as_scale
 from irtbench.building.linking import ScaleLink, common_items, in_one_form
 from irtbench.data.input_error import InputError
@@ -345,16 +345,12 @@ def find_drift(old: ParametersLike, new: ParametersLike) -> Drift:
     old, new = in_one_form(as_parameters(old, categories=True), as_parameters(new, categories=True))
     item_ids = common_items(old, new)
     old, new = old.select(item_ids), new.select(item_ids)
-    unknown = np.full(len(item_ids), np.nan)
-    place = starting_place(old, new)
-    if few := len(item_ids) < FEWEST_TO_TELL:
-        w = z = p_adjusted = p = unknown
-    elif (scales := scales_with_errors(old, new)) is not None:
+    w = z = p = p_adjusted = np.full(len(item_ids), np.nan)
+    place, few = starting_place(old, new), len(item_ids) < FEWEST_TO_TELL
+    if not few and (scales := scales_with_errors(old, new)) is not None:
         place, w = link_of_those_that_stay(scales)
         p = chdtrc(scales.df, w)
         p_adjusted = adjust(p)
-    else:
-        w = p = p_adjusted = unknown
     moved = np.exp(place[0]) * new.difficulty + place[1]
     if not few:
         z = robust_z(moved - old.difficulty)

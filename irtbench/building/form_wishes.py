@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from irtbench.bank.bank import BankLike, item_ids_of, scales_of
 from irtbench.bank.scale import Scale
 from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import name_first, positions_of
 from irtbench.models.curves import information
 
@@ -55,11 +55,12 @@ class Limit(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         pairs = ((self.at_least, self.at_most), (self.least_share, self.most_share))
-        if all(end is None for pair in pairs for end in pair):
-            raise InputError(f"limit {self.column}={self.value}: expected at_least, at_most, least_share or most_share")
-        for low, high in pairs:
-            if low is not None and high is not None and low > high:
-                raise InputError(f"limit {self.column}={self.value}: at least {low:g} but at most {high:g}")
+        refuse_any((holds, f"limit {self.column}={self.value}: {why}") for holds, why in (
+            (all(end is None for pair in pairs for end in pair),
+             "expected at_least, at_most, least_share or most_share"),
+            *((low > high, f"at least {low:g} but at most {high:g}")
+              for low, high in pairs if low is not None and high is not None),
+        ))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,26 +138,23 @@ class FormWishes(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         given = [name for name in ("length", "se", "reliability") if getattr(self, name) is not None]
-        if len(given) != 1:
-            what = " and ".join(given) or "none"
-            raise InputError(f"form: expected one of length, se, reliability but got {what}")
-        if not self.theta:
-            raise InputError("form: expected at least one theta")
-        if self.shape and len(self.shape) != len(self.theta):
-            raise InputError(f"form: shape has {len(self.shape)} values for {len(self.theta)} of theta")
-        if self.se is not None and self.shape:
-            raise InputError("form: shape goes with length; a standard error is wanted at every theta alike")
-        if both := sorted(set(self.required) & set(self.forbidden)):
-            raise InputError(f"form: item {both[0]} is both required and forbidden")
-        if any(len(set(group)) < 2 for group in self.enemies):
-            raise InputError("form: enemies: expected at least two different items in each set")
-        if self.objective == "accuracy":
-            allowed = {"length", "required", "forbidden", "objective"}
-            values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in allowed}
-            given = [name for name, value in values.items() if value != getattr(FormWishes, name)]
-            if self.length is None or given:
-                what = given[0] if given else "no length"
-                raise InputError(f"form: for accuracy goes with length, required and forbidden alone but got {what}")
+        changed = [one.name for one in fields(self) if getattr(self, one.name) != one.default]
+        others = [name for name in changed if name not in ("length", "required", "forbidden", "objective")]
+        refuse_any((holds, f"form: {why}") for holds, why in (
+            (len(given) != 1, f"expected one of length, se, reliability but got {' and '.join(given) or 'none'}"),
+            (not self.theta, "expected at least one theta"),
+            (self.shape and len(self.shape) != len(self.theta),
+             f"shape has {len(self.shape)} values for {len(self.theta)} of theta"),
+            (self.se is not None and self.shape,
+             "shape goes with length; a standard error is wanted at every theta alike"),
+            *((True, f"item {item} is both required and forbidden")
+              for item in sorted(set(self.required) & set(self.forbidden))),
+            (any(len(set(group)) < 2 for group in self.enemies),
+             "enemies: expected at least two different items in each set"),
+            (self.objective == "accuracy" and (self.length is None or others),
+             "for accuracy goes with length, required and forbidden alone but got "
+             f"{others[0] if others else 'no length'}"),
+        ))  # fmt: skip
 
     @property
     def seconds_allowed(self) -> float:

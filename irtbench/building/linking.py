@@ -15,11 +15,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import least_squares
 
-from irtbench.analysis.robust_linking import starting_place
-from irtbench.bank.scale import ScaleLike, as_scale
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.analysis.item_differences import starting_place
+from irtbench.bank.scale import Line, ScaleLike, as_scale
+from irtbench.data.input_error import InputError, demand_choice, refuse_any
 from irtbench.data.responses import name_first, positions_of
-from irtbench.data.shown import Shown, counted
+from irtbench.data.shown import counted
 from irtbench.models.category_parameters import DIFFERENCE, STEP, CategoryParameters
 from irtbench.models.curves import linear_predictor, logistic
 from irtbench.models.item_parameters import ItemParameters
@@ -36,7 +36,7 @@ PRECISION = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class ScaleLink(
-    Shown,
+    Line,
     short="{method}, {item_ids:common item}, slope {slope:.3f} ({se_slope:.3f}), "
     "intercept {intercept:.3f} ({se_intercept:.3f})",
 ):
@@ -66,16 +66,6 @@ class ScaleLink(
     item_ids: tuple[str, ...]
     by_new: Array | None = None
     joint: bool = False
-
-    @property
-    def se_slope(self) -> float:
-        """Standard error of A."""
-        return float(np.sqrt(self.covariance[0, 0]))
-
-    @property
-    def se_intercept(self) -> float:
-        """Standard error of B."""
-        return float(np.sqrt(self.covariance[1, 1]))
 
     @property
     def turn(self) -> Array:
@@ -229,13 +219,13 @@ def common_items(old: ItemParameters, new: ItemParameters, wanted: Collection[st
             for at in (old.categories, new.categories)
         ]
         both, alike = {item for item in both if kinds[0][item] == kinds[1][item]}, " in the same categories"
-    if wanted is not None and (missing := sorted(set(wanted) - both)):
-        raise InputError(f"link: item {name_first(missing)} is not on both scales{alike}")
-    found = tuple(item for item in old.item_ids if item in (both if wanted is None else set(wanted)))
-    if len(found) < FEWEST_COMMON:
-        raise InputError(
-            f"link: {counted(len(found), 'common item')}; expected at least {FEWEST_COMMON} of the same item_id{alike}"
-        )
+    chosen = both if wanted is None else set(wanted)
+    found = tuple(item for item in old.item_ids if item in chosen)
+    refuse_any((
+        (chosen - both, f"link: item {name_first(sorted(chosen - both))} is not on both scales{alike}"),
+        (len(found) < FEWEST_COMMON,
+         f"link: {counted(len(found), 'common item')}; expected at least {FEWEST_COMMON} of the same item_id{alike}"),
+    ))  # fmt: skip
     return found
 
 
@@ -308,8 +298,7 @@ class SlopesAndSteps:
     @classmethod
     def of(cls, items: ItemParameters) -> SlopesAndSteps:
         """Of these items; through b = -d / a: db/da = -b / a, db/dd = -1 / a."""
-        if not (items.discrimination > 0).all():
-            flat = [item for item, a in zip(items.item_ids, items.discrimination, strict=True) if a <= 0]
+        if flat := [item for item, a in zip(items.item_ids, items.discrimination, strict=True) if not a > 0]:
             raise InputError(
                 f"link: discrimination must be above 0 but is not for {name_first(flat)}; leave them out, or link with "
                 "method stocking-lord or haebara"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from irtbench.data.checked_settings import Count, Inside, Range, Settings, Share
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import refuse_any
 from irtbench.data.responses import ResponseMatrix, Responses, name_first
 from irtbench.diagnostics.item_fit import ItemFit
 from irtbench.diagnostics.local_dependence import LocalDependence
@@ -142,13 +142,13 @@ class PruneRules(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if len(set(self.order)) < len(self.order):
-            raise InputError(f"pruning: order names a rule twice: {', '.join(self.order)}")
-        excluded = [exclusion.item_id for exclusion in self.exclude]
-        if twice := sorted({item for item in excluded if excluded.count(item) > 1}):
-            raise InputError(f"pruning: {name_first(twice)} is excluded twice")
-        if both := sorted(set(excluded) & set(self.protect)):
-            raise InputError(f"pruning: {name_first(both)} is both excluded and protected")
+        excluded = Counter(exclusion.item_id for exclusion in self.exclude)
+        twice, both = sorted(item for item in excluded if excluded[item] > 1), sorted({*excluded} & {*self.protect})
+        refuse_any((
+            (len(set(self.order)) < len(self.order), f"pruning: order names a rule twice: {', '.join(self.order)}"),
+            (twice, f"pruning: {name_first(twice)} is excluded twice"),
+            (both, f"pruning: {name_first(both)} is both excluded and protected"),
+        ))  # fmt: skip
 
     def by_bootstrap(self) -> PruneRules:
         """The same where LD-X2 has the p of a bootstrap alone: with missing responses or several trials of an item."""

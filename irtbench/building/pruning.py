@@ -16,7 +16,6 @@ from typing import Unpack
 
 import numpy as np
 
-from irtbench.analysis.dependence_bootstrap import FEWEST_SAMPLES, n_exceeding, samples_for, with_bootstrap
 from irtbench.analysis.dimensions import parallel_analysis, why_not_counted
 from irtbench.building.prune_rules import (
     FEWEST_ITEMS,
@@ -46,7 +45,14 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.responses import ResponseMatrix, positions_of
 from irtbench.diagnostics.global_fit import GlobalFit, global_fit
 from irtbench.diagnostics.item_fit import item_fit
-from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.diagnostics.local_dependence import (
+    FEWEST_SAMPLES,
+    LocalDependence,
+    local_dependence,
+    n_exceeding,
+    samples_for,
+    with_bootstrap,
+)
 from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.settings import FEWEST_RESPONDENTS, Device

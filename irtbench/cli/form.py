@@ -131,7 +131,7 @@ def assemble(
     known = None if purpose.learn_from is None else responses_to(given, purpose.learn_from, Reading())
     try:
         found = irtbench.assemble_forms(given, contents.added_to(wishes, purpose), columns=columns, known=known)
-    except irtbench.building.binary_program.TimeOut as error:
+    except irtbench.building.form_program.TimeOut as error:
         return Outcome(json=None, stopped=f"{error}; expected more --seconds or fewer wishes")
     texts: dict[str, str] = {}
     banks: dict[str, Any] = {}

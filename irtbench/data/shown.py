@@ -197,6 +197,12 @@ def stacked(tables: Mapping[str, pd.DataFrame], empty: Sequence[str] = (), *, by
     return pd.concat(named, ignore_index=True) if named else pd.DataFrame(columns=[*empty])
 
 
+def crossed(names: Mapping[str, Sequence[Any] | NDArray[Any]], figures: Mapping[str, NDArray[Any]]) -> pd.DataFrame:
+    """One row for each two names of two kinds, the second kind changing first: figures of that shape as columns."""
+    rows = pd.MultiIndex.from_product([*names.values()], names=[*names])
+    return pd.DataFrame({name: values.ravel() for name, values in figures.items()}, rows).reset_index()
+
+
 WORTH_SAYING = 10.0  # seconds
 MINUTE, HOUR = 60.0, 3600.0
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix, resolve_duplicates
 from irtbench.data.shown import Shown
 from irtbench.models.category_parameters import CategoryDerivatives, CategoryParameters
@@ -168,13 +168,14 @@ def answer_similarity(
     theta = np.asarray(theta, dtype=np.float64)
     abilities = theta.reshape(len(theta), -1)
     column = np.zeros(items.n_items, dtype=np.int64) if scale is None else np.asarray(scale)
-    if items.item_ids != responses.item_ids:
-        raise InputError("answer similarity: the parameters are not those of the items answered, in their order")
-    if len(abilities) != responses.n_respondents or column.size != items.n_items or column.max() >= abilities.shape[1]:
-        raise InputError(
-            f"answer similarity: abilities of shape {theta.shape} do not fit {responses.n_respondents} respondents and "
-            f"{1 if scale is None else column.max() + 1} scales"
-        )
+    fits = len(abilities) == responses.n_respondents and column.size == items.n_items
+    refuse_any((
+        (items.item_ids != responses.item_ids,
+         "answer similarity: the parameters are not those of the items answered, in their order"),
+        (not fits or column.max() >= abilities.shape[1],
+         f"answer similarity: abilities of shape {theta.shape} do not fit {responses.n_respondents} respondents and "
+         f"{1 if scale is None else column.max() + 1} scales"),
+    ))  # fmt: skip
     model = _model(answers, responses, items, abilities, column)
     answered = (model.coded >= 0).astype(np.float64)
     listed: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []

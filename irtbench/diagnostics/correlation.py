@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Shown, counted, spanned
 from irtbench.models.coded_scores import MISSING, CodedScores, Levels
@@ -144,9 +144,10 @@ def tetrachoric(responses: ResponsesLike) -> Tetrachoric:
     array([3.23, 0.71, 0.65, 0.58, 0.52, 0.31])
     """
     responses = as_responses(responses)
-    for item, share in zip(responses.item_ids, responses.proportion_correct(), strict=True):
-        if not 0 < share < 1:
-            raise InputError(f"tetrachoric correlations: item {item} has no right or no wrong response; leave it out")
+    refuse_any(
+        (not 0 < share < 1, f"tetrachoric correlations: item {item} has no right or no wrong response; leave it out")
+        for item, share in zip(responses.item_ids, responses.proportion_correct(), strict=True)
+    )
     return correlations_of_codes(codes_of(responses), responses.item_ids, "tetrachoric")
 
 
@@ -183,9 +184,11 @@ def polychoric(responses: ArrayLike | pd.DataFrame | CodedScores, *, levels: Lev
     <Tetrachoric: 4 items, correlations 0.53 to 0.65>
     """
     scores = CodedScores.of(responses, levels=levels).wide()
-    for item, column in zip(scores.item_ids, scores.codes.T, strict=True):
-        if len(np.unique(column[column != MISSING])) < 2:
-            raise InputError(f"polychoric correlations: item {item} has no two categories; leave it out")
+    refuse_any(
+        (len(np.unique(column[column != MISSING])) < 2,
+         f"polychoric correlations: item {item} has no two categories; leave it out")
+        for item, column in zip(scores.item_ids, scores.codes.T, strict=True)
+    )  # fmt: skip
     return correlations_of_codes(codes_of(scores), scores.item_ids, "polychoric")
 
 

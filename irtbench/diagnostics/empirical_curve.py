@@ -12,9 +12,9 @@ from scipy.linalg import inv
 from scipy.special import expit, log_expit, ndtri
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import share_correct
-from irtbench.data.shown import Drawn, Shown
+from irtbench.data.shown import Drawn, Shown, crossed
 from irtbench.diagnostics.person_fit import check_items_agree, check_theta
 from irtbench.models.curves import icc
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
@@ -242,11 +242,11 @@ def empirical_curve(
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     check_items_agree(responses, items)
     theta = check_theta(theta, responses)
-    if item_id not in items.item_ids:
-        raise InputError(f"empirical curve: unknown item {item_id}")
+    refuse_any((
+        (item_id not in items.item_ids, f"empirical curve: unknown item {item_id}"),
+        (n_points < 2, f"empirical curve: expected at least two points but got {n_points}"),
+    ))  # fmt: skip
     demand_share("empirical curve: level", level)
-    if n_points < 2:
-        raise InputError(f"empirical curve: expected at least two points but got {n_points}")
     alone = responses.select_items([item_id])
     answers, trials = alone.correct[:, 0], alone.n_trials[:, 0]
     if items.categories is not None:
@@ -328,15 +328,9 @@ class ObservedShares(Shown, short="{item_ids:item}, {n.shape[0]:group}"):
 
     def table(self) -> pd.DataFrame:
         """One row an item and group, the least able group first."""
-        n_groups, n_items = self.n.shape
-        return pd.DataFrame(
-            {
-                "item_id": np.repeat(self.item_ids, n_groups),
-                "group": np.tile(np.arange(1, n_groups + 1), n_items),
-                "theta": self.theta.T.ravel(),
-                "n": self.n.T.ravel(),
-                "share": self.share.T.ravel(),
-            }
+        return crossed(
+            {"item_id": self.item_ids, "group": range(1, len(self.n) + 1)},
+            {"theta": self.theta.T, "n": self.n.T, "share": self.share.T},
         )
 
 

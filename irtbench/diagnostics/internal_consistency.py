@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from scipy.special import fdtri, ndtri
 
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Figures, Shown
 from irtbench.diagnostics.correlation import pairwise_covariance, tetrachoric
@@ -360,13 +360,13 @@ def omega_total(correlations: ArrayLike) -> float:
 
 def _omega_of(responses: ResponseMatrix) -> tuple[float, str]:
     """Omega total of the tetrachoric correlations, and why it is missing."""
-    if responses.n_items < FEWEST_FOR_OMEGA:
-        return np.nan, f"omega: {responses.n_items} items; one factor needs at least {FEWEST_FOR_OMEGA}"
-    if responses.n_items > MOST_FOR_OMEGA:
-        return np.nan, f"omega: the pairs of {responses.n_items:,} items are too many"
-    if responses.trials is not None:
-        return np.nan, "omega: of right and wrong, not of several trials or categories"
     try:
+        refuse_any((
+            (responses.n_items < FEWEST_FOR_OMEGA,
+             f"{responses.n_items} items; one factor needs at least {FEWEST_FOR_OMEGA}"),
+            (responses.n_items > MOST_FOR_OMEGA, f"the pairs of {responses.n_items:,} items are too many"),
+            (responses.trials is not None, "of right and wrong, not of several trials or categories"),
+        ))  # fmt: skip
         correlations = tetrachoric(responses).correlations
     except InputError as error:
         return np.nan, f"omega: {error}"

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from irtbench.data.given import ResponsesLike
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any, refuse_first
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.responses import ResponseMatrix
 from irtbench.data.shown import Drawn, Shown, counted
@@ -28,14 +28,14 @@ TINY = np.finfo(np.float64).tiny
 
 def check_items_agree(responses: ResponseMatrix, items: ItemParameters) -> None:
     """Refuse responses and parameters that do not list the same items in the same order."""
-    if responses.n_items != items.n_items:
-        raise InputError(f"diagnostics: {responses.n_items} items in the responses but {items.n_items} parameters")
-    for k, (column, item) in enumerate(zip(responses.item_ids, items.item_ids, strict=True)):
-        if column != item:
-            raise InputError(
-                f"diagnostics: column {k + 1} is {column} in the responses but {item} in the item parameters; "
-                "expected the same items in the same order"
-            )
+    refuse_any((
+        (responses.n_items != items.n_items,
+         f"diagnostics: {responses.n_items} items in the responses but {items.n_items} parameters"),
+        *((True, f"diagnostics: column {k} is {column} in the responses but {item} in the item parameters; "
+                 "expected the same items in the same order")
+          for k, (column, item) in enumerate(zip(responses.item_ids, items.item_ids, strict=False), start=1)
+          if column != item),
+    ))  # fmt: skip
 
 
 def check_theta(theta: NDArray[np.float64], responses: ResponseMatrix) -> NDArray[np.float64]:
@@ -43,11 +43,10 @@ def check_theta(theta: NDArray[np.float64], responses: ResponseMatrix) -> NDArra
     theta = np.asarray(theta, dtype=np.float64)
     if theta.shape != (responses.n_respondents,):
         raise InputError(f"diagnostics: theta has shape {theta.shape} for {responses.n_respondents} respondents")
-    if not np.isfinite(theta).all():
-        first = int(np.flatnonzero(~np.isfinite(theta))[0])
-        raise InputError(
-            f"diagnostics: theta of respondent {responses.respondent_ids[first]} must be finite but is {theta[first]}"
-        )
+    refuse_first(
+        ~np.isfinite(theta),
+        lambda i: f"diagnostics: theta of respondent {responses.respondent_ids[i]} must be finite but is {theta[i]}",
+    )
     return theta
 
 
@@ -209,12 +208,12 @@ def mean_square_fit(
     responses, items = responses_and_items(responses, items, upper_asymptotes=True, categories=True)
     items = items.select(responses.item_ids)
     ability = np.asarray(theta, dtype=np.float64)
-    if responses.trials is not None and items.categories is None:
-        raise InputError("infit: several trials of an item; expected one response each (item_fit takes trials)")
-    if ability.shape != (responses.n_respondents,):
-        raise InputError(
-            f"infit: {ability.size} abilities for {responses.n_respondents} respondents; expected one each"
-        )
+    refuse_any((
+        (responses.trials is not None and items.categories is None,
+         "infit: several trials of an item; expected one response each (item_fit takes trials)"),
+        (ability.shape != (responses.n_respondents,),
+         f"infit: {ability.size} abilities for {responses.n_respondents} respondents; expected one each"),
+    ))  # fmt: skip
     demand_share("infit: level", level)
     known = np.isfinite(ability)
     values, ability = responses.correct[known], ability[known]

@@ -1,12 +1,12 @@
 # isort: skip_file
 from irtbench.evaluation.agreement import Agreement as Agreement
-from irtbench.evaluation.chance_agreement import fleiss_kappa as fleiss_kappa
-from irtbench.evaluation.chance_agreement import category_kappas as category_kappas
-from irtbench.evaluation.chance_agreement import krippendorff_alpha as krippendorff_alpha
-from irtbench.evaluation.chance_agreement import gwet_ac1 as gwet_ac1
-from irtbench.evaluation.chance_agreement import CoefficientWithError as CoefficientWithError
-from irtbench.evaluation.chance_agreement import coefficient_with_error as coefficient_with_error
-from irtbench.evaluation.chance_agreement import bootstrap_coefficient as bootstrap_coefficient
+from irtbench.evaluation.agreement import fleiss_kappa as fleiss_kappa
+from irtbench.evaluation.agreement import category_kappas as category_kappas
+from irtbench.evaluation.agreement import krippendorff_alpha as krippendorff_alpha
+from irtbench.evaluation.agreement import gwet_ac1 as gwet_ac1
+from irtbench.evaluation.agreement import CoefficientWithError as CoefficientWithError
+from irtbench.evaluation.agreement import coefficient_with_error as coefficient_with_error
+from irtbench.evaluation.agreement import bootstrap_coefficient as bootstrap_coefficient
 from irtbench.evaluation.gold_labels import GoldLabels as GoldLabels
 from irtbench.evaluation.gold_labels import LatentLabels as LatentLabels
 from irtbench.evaluation.gold_labels import latent_class_labels as latent_class_labels

@@ -14,10 +14,17 @@ from scipy.stats import f as f_distribution
 from irtbench.data.answer_patterns import peer_shares
 from irtbench.data.given import AnswersLike, ItemsLike
 from irtbench.data.grading import NormalisationRule, normalise_answers
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import refuse_any
 from irtbench.data.shown import Drawn, Figures, Shown
-from irtbench.evaluation.agreement import EmptyAnswer, answers_that_count, counts_of
-from irtbench.evaluation.chance_agreement import alpha_by, coefficient_with_error, gwet_by, kappa_by
+from irtbench.evaluation.agreement import (
+    EmptyAnswer,
+    alpha_by,
+    answers_that_count,
+    coefficient_with_error,
+    counts_of,
+    gwet_by,
+    kappa_by,
+)
 from irtbench.evaluation.gold_labels import GoldLabels, most_likely
 from irtbench.evaluation.proportion import check_level
 
@@ -299,20 +306,19 @@ def ordered_agreement(
     check_level(level, where="agreement")
     rows, _ = answers_that_count(answers, items, normalise, "missing")
     known = list(normalise_answers(pd.Series(list(map(str, levels))), normalise))
-    if len(set(known)) < 2 or len(set(known)) < len(known):
-        raise InputError(f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first")
-    if strange := sorted(set(rows["answer"]) - set(known)):
-        raise InputError(f"agreement: answer {strange[0]!r} is none of the levels; expected {', '.join(known)}")
-    number = numbers_of(known)
+    refuse_any((
+        (len(set(known)) < 2 or len(set(known)) < len(known),
+         f"agreement: levels {', '.join(known)}: expected two or more, each once, the lowest first"),
+        *((True, f"agreement: answer {strange!r} is none of the levels; expected {', '.join(known)}")
+          for strange in sorted(set(rows["answer"]) - set(known))),
+    ))  # fmt: skip
     (item, item_ids), (respondent, respondents) = (pd.factorize(rows[of]) for of in ("item_id", "respondent_id"))
-    grade = pd.Categorical(rows["answer"], known).codes
+    grade, number = pd.Categorical(rows["answer"], known).codes, numbers_of(known)
     counts = pd.crosstab(item, grade).reindex(columns=range(len(known)), fill_value=0).to_numpy()
     table = np.full((len(item_ids), len(respondents)), np.nan)
     table[item, respondent] = number[grade]
-    return OrderedAgreement(
-        n_items=len(item_ids), n_respondents=len(respondents), n_answers=len(rows), level=level,
-        **_beyond_chance(counts, number, level), **one_way(table, level), **two_way(table),
-    )  # fmt: skip
+    figures = _beyond_chance(counts, number, level) | one_way(table, level) | two_way(table)
+    return OrderedAgreement(len(item_ids), len(respondents), len(rows), **figures, level=level)
 
 
 def _beyond_chance(counts: NDArray[np.int64], number: Array, level: float) -> dict[str, float]:

@@ -14,7 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.items import ChoiceItems
 from irtbench.data.multiple_testing import adjust
 from irtbench.data.shown import Drawn, Shown
@@ -144,9 +144,10 @@ def artifacts(
     >>> found
     <Artifacts: 20 items, 20 of them given away>
     """
-    for name, value, least in (("n_folds", n_folds, 2), ("n_repeats", n_repeats, 1)):
-        if value < least:
-            raise InputError(f"artifacts: {name} must be at least {least} but got {value}")
+    refuse_any(
+        (value < least, f"artifacts: {name} must be at least {least} but got {value}")
+        for name, value, least in (("n_folds", n_folds, 2), ("n_repeats", n_repeats, 1))
+    )
     demand_share("artifacts: alpha", alpha)
     group, options = _groups(items), _Options.of(items)
     groups = np.arange(group.max() + 1)  # all items of a group are in one part
@@ -242,15 +243,12 @@ def _cross_validated(
 ) -> NDArray[np.float64]:
     """Share of the repeats in which the right option looks most like a right one, shape (n_items,)."""
     from sklearn.linear_model import LogisticRegression  # an extra: what shows results is loaded without it
+    from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
-    shares = []
+    model, shares = LogisticRegression(C=strength, max_iter=1_000), []
     for fold in folds:
-        scores = np.empty(options.item.size)
-        for part in range(int(fold.max()) + 1):
-            held_out = fold[options.item] == part
-            model = LogisticRegression(C=strength, max_iter=1_000)
-            model.fit(features[~held_out], options.is_right[~held_out])
-            scores[held_out] = model.decision_function(features[held_out])
+        parts = PredefinedSplit(fold[options.item])
+        scores = cross_val_predict(model, features, options.is_right, cv=parts, method="decision_function")
         shares.append(options.credit(scores))
     return np.mean(shares, axis=0)
 

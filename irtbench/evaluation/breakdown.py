@@ -16,12 +16,11 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTags
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.shown import Shown
-from irtbench.evaluation.paired_bootstrap import IntervalMethod, paired_bootstrap
-from irtbench.evaluation.paired_tests import permutation_test, same_draws
+from irtbench.evaluation.paired_tests import IntervalMethod, paired_bootstrap, permutation_test, same_draws
 from irtbench.evaluation.proportion import wilson_interval
 
 #: The rows over all items, and over the items without any type.
@@ -233,10 +232,12 @@ def advantage_by_type(
     values, position = responses.values, {name: k for k, name in enumerate(responses.respondent_ids)}
     seed = same_draws(rng)
     found = []
+    refuse_any(
+        (name not in position, f"breakdown: unknown system {name}; expected one of the responses")
+        for pair in pairs
+        for name in pair
+    )
     for first, second in pairs:
-        for name in (first, second):
-            if name not in position:
-                raise InputError(f"breakdown: unknown system {name}; expected one of the responses")
         x, y = values[position[first]], values[position[second]]
         for name, which in rows.items():
             found.append({"first": first, "second": second, "type": name} | NOTHING)
@@ -328,10 +329,10 @@ def values_by_type(values: Mapping[str, ArrayLike], tags: ItemTags) -> pd.DataFr
 
 def _rows_by_type(tags: ItemTags) -> dict[str, NDArray[np.bool_]]:
     """Which items belong to each row of a breakdown: all, each type, and those without a type if there are any."""
-    if not tags.names:
-        raise InputError("breakdown: no item has a type; expected at least one")
-    if taken := sorted({ALL, UNTYPED} & set(tags.names)):
-        raise InputError(f"breakdown: a type cannot be called {taken[0]}")
+    refuse_any((
+        (not tags.names, "breakdown: no item has a type; expected at least one"),
+        *((name in tags.names, f"breakdown: a type cannot be called {name}") for name in (ALL, UNTYPED)),
+    ))  # fmt: skip
     untyped = np.array([not given for given in tags.tags], dtype=np.bool_)
     rows = {ALL: np.ones(untyped.size, dtype=np.bool_)} | {name: tags.has(name) for name in tags.names}
     return rows | ({UNTYPED: untyped} if untyped.any() else {})

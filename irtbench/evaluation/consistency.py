@@ -17,13 +17,12 @@ from numpy.typing import NDArray
 from scipy.stats import fisher_exact
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError
+from irtbench.data.input_error import InputError, refuse_any
 from irtbench.data.items import ItemTags
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
-from irtbench.data.shown import Drawn, Shown, counted
-from irtbench.evaluation.paired_bootstrap import paired_bootstrap
-from irtbench.evaluation.paired_tests import mcnemar
+from irtbench.data.shown import Drawn, Shown, counted, crossed
+from irtbench.evaluation.paired_tests import mcnemar, paired_bootstrap
 from irtbench.evaluation.proportion import check_level, wilson_interval
 from irtbench.evaluation.system_comparison import compare_systems
 
@@ -82,11 +81,9 @@ class SwitchProtocol(Drawn):
         count = np.array([np.nansum(measure.values, axis=1) for measure in self.measures]).T.astype(np.int64)
         lower, upper = wilson_interval(count, n, level=level)
         share = np.divide(count, n, out=np.full(n.shape, np.nan), where=n > 0)
-        names = [measure.name for measure in self.measures]
-        system, measure = (part.ravel() for part in np.meshgrid(self.system_ids, names, indexing="ij"))
-        figures = {"n_items": n, "count": count, "share": share, "lower": lower, "upper": upper}
-        return pd.DataFrame(
-            {"respondent_id": system, "measure": measure} | {name: each.ravel() for name, each in figures.items()}
+        return crossed(
+            {"respondent_id": self.system_ids, "measure": [measure.name for measure in self.measures]},
+            {"n_items": n, "count": count, "share": share, "lower": lower, "upper": upper},
         )
 
     def in_short(self) -> str:
@@ -145,16 +142,17 @@ def switch_protocol(
     responses = as_responses(responses)
     position = {item: k for k, item in enumerate(responses.item_ids)}
     switched_of = {original: switched for switched, original in twins.items()}
-    if twice := [original for switched, original in twins.items() if switched_of[original] != switched]:
-        forms = [switched for switched, original in twins.items() if original == twice[0]]
-        raise InputError(f"consistency: {twice[0]} has two switched forms, {forms[0]} and {forms[1]}")
-    if both_ways := set(twins) & set(switched_of):
-        raise InputError(f"consistency: {name_first(sorted(both_ways))} is both an original and a switched item")
+    twice = [original for switched, original in twins.items() if switched_of[original] != switched]
+    forms = [switched for switched, original in twins.items() if original in twice[:1]]
+    both_ways = sorted(set(twins) & set(switched_of))
     originals = [item for item in responses.item_ids if item not in twins]
-    if not originals:
-        raise InputError("consistency: expected responses to original items but all are switched ones")
-    if lonely := [item for item in responses.item_ids if item in twins and twins[item] not in position]:
-        raise InputError(f"consistency: no response to the original of {name_first(lonely)}; expected both of a pair")
+    lonely = [item for item in responses.item_ids if item in twins and twins[item] not in position]
+    refuse_any((
+        (twice, f"consistency: {name_first(twice[:1])} has two switched forms, {' and '.join(forms[:2])}"),
+        (both_ways, f"consistency: {name_first(both_ways)} is both an original and a switched item"),
+        (not originals, "consistency: expected responses to original items but all are switched ones"),
+        (lonely, f"consistency: no response to the original of {name_first(lonely)}; expected both of a pair"),
+    ))  # fmt: skip
     x = responses.values
     measures = [Measure(ACCURACY, tuple(originals), x[:, [position[item] for item in originals]])]
     paired = tuple(item for item in originals if switched_of.get(item) in position)
@@ -267,8 +265,9 @@ def compare_measures(
     for measure in protocol.measures:
         if np.isnan(measure.values).all(axis=1).any():
             continue
-        found = compare_systems(measure.values, protocol.system_ids, against=against, level=level, adjustment=None)
-        table = found.table()
+        table = compare_systems(
+            measure.values, protocol.system_ids, against=against, level=level, adjustment=None
+        ).table()
         table.insert(0, "measure", measure.name)
         tables.append(table)
     if not tables:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from irtbench.data.input_error import InputError, demand_choice
+from irtbench.data.input_error import InputError, demand_choice, refuse_any, refuse_first
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown
 from irtbench.evaluation.proportion import check_level
@@ -27,12 +27,12 @@ from irtbench.evaluation.proportion import check_level
 def demand_probabilities(probability: NDArray[np.float64], what: str, *, exact: bool) -> None:
     """Refuse rows that are no distribution: a negative value, or a sum that is not (or, unless exact, is above) 1."""
     total = probability.sum(axis=1)
-    wrong = np.flatnonzero(~((probability >= 0).all(axis=1) & (total <= 1 + 1e-6) & (not exact or total >= 1 - 1e-6)))
-    if wrong.size:
-        raise InputError(
-            f"{what} {wrong[0] + 1}: expected probabilities of sum 1{'' if exact else ' at most'} but they sum to "
-            f"{total[wrong[0]]:g}"
-        )
+    refuse_first(
+        ~((probability >= 0).all(axis=1) & (total <= 1 + 1e-6) & (not exact or total >= 1 - 1e-6)),
+        lambda k: (
+            f"{what} {k + 1}: expected probabilities of sum 1{'' if exact else ' at most'} but they sum to {total[k]:g}"
+        ),
+    )
 
 
 def draw_positions(
@@ -87,10 +87,12 @@ def draw_antecedents(
     """
     probability = np.asarray(probability, dtype=np.float64)
     n_mentions = len(probability)
-    if probability.shape != (n_mentions, n_mentions):
-        raise InputError(f"antecedents: expected a square matrix of probabilities but got shape {probability.shape}")
-    if np.triu(probability, k=1).any():
-        raise InputError("antecedents: expected probabilities of earlier mentions only, above the diagonal is not 0")
+    refuse_any((
+        (probability.shape != (n_mentions, n_mentions),
+         f"antecedents: expected a square matrix of probabilities but got shape {probability.shape}"),
+        (np.triu(probability, k=1).any(),
+         "antecedents: expected probabilities of earlier mentions only, above the diagonal is not 0"),
+    ))  # fmt: skip
     demand_probabilities(probability, "antecedents: mention", exact=True)
     return draw_positions([row[: mention + 1] for mention, row in enumerate(probability)], n_samples, rng)
 
@@ -465,11 +467,12 @@ def count_events(
     n_samples, n_events = entity.shape
     when, periods = pd.factorize(np.asarray(period), sort=True)
     where = np.arange(n_events) if document is None else pd.factorize(np.asarray(document))[0]
-    for name, values in (("periods", when), ("documents", where)):
-        if values.shape != (n_events,):
-            raise InputError(f"events: {values.size} {name} for {n_events} events; expected one each")
-    if n_events and not (entity.min() >= NOBODY and entity.max() < len(entities)):
-        raise InputError(f"events: expected entities from {NOBODY} to {len(entities) - 1}")
+    refuse_any((
+        *((values.shape != (n_events,), f"events: {values.size} {name} for {n_events} events; expected one each")
+          for name, values in (("periods", when), ("documents", where))),
+        (n_events and not (entity.min() >= NOBODY and entity.max() < len(entities)),
+         f"events: expected entities from {NOBODY} to {len(entities) - 1}"),
+    ))  # fmt: skip
     counts = np.zeros((n_samples, len(periods) * len(entities)), dtype=np.int64)
     for sample, who in zip(counts, entity, strict=True):
         happened = who != NOBODY

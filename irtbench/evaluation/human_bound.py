@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from irtbench.data.given import ResponsesLike, as_responses
-from irtbench.data.input_error import InputError, demand_choice, demand_share
+from irtbench.data.input_error import InputError, demand_choice, demand_share, refuse_any
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.paired_tests import resampled_means
@@ -130,16 +130,15 @@ def crowd_filter(
     """
     responses = as_responses(responses)
     demand_choice("crowd filter: other_counts", other_counts, OtherCounts)
-    if not 1 <= k <= n:
-        raise InputError(f"crowd filter: expected 1 <= k <= n but got k = {k}, n = {n}")
     votes = responses.observed.sum(axis=0)
     correct = np.nansum(responses.values, axis=0).astype(np.int64)
     other = [f"{responses.item_ids[j]} ({votes[j]})" for j in np.flatnonzero(votes != n)]
-    if other_counts == "error" and other:
-        raise InputError(
-            f"crowd filter: expected {n} votes on every item but got other numbers on {name_first(other)}; "
-            "say whether to exclude them or to go by their share"
-        )
+    refuse_any((
+        (not 1 <= k <= n, f"crowd filter: expected 1 <= k <= n but got k = {k}, n = {n}"),
+        (other_counts == "error" and other,
+         f"crowd filter: expected {n} votes on every item but got other numbers on {name_first(other)}; "
+         "say whether to exclude them or to go by their share"),
+    ))  # fmt: skip
     by_share = (correct * n >= k * votes) & (votes > 0)
     kept = by_share if other_counts == "share" else by_share & (votes == n)
     return CrowdFilter(responses.item_ids, votes, correct, kept, k, n)
@@ -322,10 +321,12 @@ def _of_items_with_votes(
     correct: NDArray[np.int64], votes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Right votes and votes on each item that has any."""
-    if correct.ndim != 1 or correct.shape != votes.shape:
-        raise InputError(f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes")
-    if (correct < 0).any() or (correct > votes).any():
-        raise InputError("human accuracy: expected 0 <= right votes <= votes for every item")
+    fits = correct.ndim == 1 and correct.shape == votes.shape
+    refuse_any((
+        (not fits, f"human accuracy: {correct.size} counts of right votes for {votes.size} counts of votes"),
+        (fits and ((correct < 0) | (correct > votes)).any(),
+         "human accuracy: expected 0 <= right votes <= votes for every item"),
+    ))  # fmt: skip
     return correct[votes > 0], votes[votes > 0]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from irtbench.data.input_error import InputError, demand_share
+from irtbench.data.input_error import InputError, demand_share, refuse_any
 from irtbench.data.responses import ResponseMatrix, name_first
 from irtbench.data.shown import Figures
 
@@ -102,14 +102,13 @@ class TrialVariance(Figures):
         InputError
             If the accuracy lies outside [0, 1], or trials agree less often than if items did not matter.
         """
-        if not 0 <= accuracy <= 1:
-            raise InputError(f"trials: accuracy must be between 0 and 1 but got {accuracy:g}")
         least = 1 - 2 * accuracy * (1 - accuracy)
-        if not least - 1e-12 <= agreement <= 1:
-            raise InputError(
-                f"trials: an agreement of {agreement:g}; expected {least:.3g}, where all items are alike, to 1 with an "
-                f"accuracy of {accuracy:g}"
-            )
+        refuse_any((
+            (not 0 <= accuracy <= 1, f"trials: accuracy must be between 0 and 1 but got {accuracy:g}"),
+            (not least - 1e-12 <= agreement <= 1,
+             f"trials: an agreement of {agreement:g}; expected {least:.3g}, where all items are alike, to 1 with an "
+             f"accuracy of {accuracy:g}"),
+        ))  # fmt: skip
         within = (1 - agreement) / 2
         return cls(accuracy, max(accuracy * (1 - accuracy) - within, 0.0), within)
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 
-from irtbench.data.input_error import InputError, refuse_first
+from irtbench.data.input_error import InputError, refuse_any, refuse_first
 from irtbench.data.shown import Drawn, Figures
 from irtbench.evaluation.proportion import wilson_interval
 
@@ -19,10 +19,11 @@ from irtbench.evaluation.proportion import wilson_interval
 def check_pairs(predicted: ArrayLike, labels: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Probabilities and labels as arrays of one shape (n_pairs,)."""
     q, y = np.asarray(predicted, dtype=np.float64), np.asarray(labels, dtype=np.float64)
-    if q.ndim != 1 or q.shape != y.shape:
-        raise InputError(f"calibration: probabilities of shape {q.shape} do not fit labels of shape {y.shape}")
-    if q.size == 0:
-        raise InputError("calibration: expected at least one pair of probability and label but there is none")
+    refuse_any((
+        (q.ndim != 1 or q.shape != y.shape,
+         f"calibration: probabilities of shape {q.shape} do not fit labels of shape {y.shape}"),
+        (q.size == 0, "calibration: expected at least one pair of probability and label but there is none"),
+    ))  # fmt: skip
     refuse_first(
         ~((q >= 0) & (q <= 1)),
         lambda k: f"calibration: pair {k + 1}: expected a probability in [0, 1] but got {q[k]:g}",

@@ -14,12 +14,14 @@ from irtbench.data.input_error import refuse_any
 from irtbench.data.multiple_testing import Adjustment, adjust
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Drawn, Shown
-from irtbench.evaluation.paired_bootstrap import IntervalMethod, PairedComparison, paired_bootstrap
 from irtbench.evaluation.paired_tests import (
     Alternative,
+    IntervalMethod,
     McNemar,
+    PairedComparison,
     PermutationTest,
     mcnemar,
+    paired_bootstrap,
     permutation_test,
     same_draws,
 )

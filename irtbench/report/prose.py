@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from irtbench.analysis.dependence_bootstrap import USUAL_SAMPLES
 from irtbench.analysis.dimensions import Dimensions
 from irtbench.building.prune_rules import ITEMS_FOR_ONE, NORMAL_OGIVE, PruneRules
 from irtbench.config import StudyFile
 from irtbench.data.items import ItemTable
 from irtbench.data.screening import ScreeningOutcomes, ScreeningSettings
+from irtbench.diagnostics.local_dependence import USUAL_SAMPLES
 from irtbench.report.formatting import NORMALISATIONS, REASONS, decimal, interval, lines, listing, plural, words
 from irtbench.scoring.optional_columns import Explanation
 from irtbench.scoring.percentiles import UNLIKELY_PATTERN

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 import pandas as pd
 
-from irtbench.analysis.dependence_bootstrap import RefitMany, little_to_find, samples_for, with_bootstrap
 from irtbench.analysis.explained_difficulty import ExplainedDifficulty, Shrinkage, explain_difficulty
+from irtbench.analysis.explained_responses import LinearLogisticTest
 from irtbench.analysis.horizons import TIMES, TimeHorizon, log_lengths
-from irtbench.analysis.linear_logistic_test import LinearLogisticTest
 from irtbench.analysis.wrong_keys import WrongKeys, wrong_keys
 from irtbench.bank.scale import Scale
 from irtbench.building.prune_rules import without_constant
@@ -28,7 +27,14 @@ from irtbench.data.shown import Shown
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.internal_consistency import ClassicalStatistics, classical_statistics, distractor_table
 from irtbench.diagnostics.item_fit import item_fit
-from irtbench.diagnostics.local_dependence import LocalDependence, local_dependence
+from irtbench.diagnostics.local_dependence import (
+    LocalDependence,
+    RefitMany,
+    little_to_find,
+    local_dependence,
+    samples_for,
+    with_bootstrap,
+)
 from irtbench.diagnostics.measurement_precision import (
     MeasurementPrecision,
     ScaleReliability,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from irtbench.bank.bank import ItemBank
 from irtbench.building.assembly import AssembledForms, assemble_forms, form_bank
-from irtbench.building.binary_program import TimeOut
+from irtbench.building.form_program import TimeOut
 from irtbench.config import StudyFile
 from irtbench.data.grading import grade
 from irtbench.data.input_error import InputError

@@ -15,15 +15,16 @@ from scipy.stats import chi2, norm
 from builders.refusals import is_refused
 from irtbench import ItemParameters, simulate_responses
 from irtbench.analysis.item_shifts import (
+    GRID,
     TAUS,
     ItemShifts,
+    ShiftLikelihood,
     _averaged,
     _profile,
     calibration_variance,
     item_shifts,
     shift_control,
 )
-from irtbench.analysis.shift_likelihood import GRID, ShiftLikelihood
 
 RNG = np.random.default_rng
 

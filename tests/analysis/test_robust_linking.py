@@ -8,7 +8,7 @@ import pytest
 
 from builders.calibrations import two_calibrations
 from irtbench import ItemParameters, as_responses, fit_model, simulate_responses
-from irtbench.analysis.robust_linking import TwoScales, agreeing_items
+from irtbench.analysis.item_differences import TwoScales, agreeing_items
 
 SCALE, SHIFT = 0.8, -0.6  # theta of the reference = .8 theta of the focal group - .6
 two_scales = partial(two_calibrations, slope=SCALE, intercept=SHIFT)

@@ -17,7 +17,7 @@ from builders.command_line import run
 from builders.refusals import is_refused
 from builders.scales import scale_of
 from irtbench import FormWishes, InputError, ItemBank, ItemParameters, Limit, assemble_forms
-from irtbench.building import binary_program
+from irtbench.building import form_program
 from irtbench.diagnostics.measurement_precision import measurement_precision
 from irtbench.models.curves import information, simulate_responses
 
@@ -110,8 +110,8 @@ def test_a_large_bank_by_its_core_gives_what_the_whole_gives(monkeypatch: pytest
     items, objectives = drawn_items(1, 120), []
     wanted = [{"length": 8}, {"se": 0.35}, {"reliability": 0.9}, {"length": 8, "objective": "population"}]
     for small, core in ((10_000, 200), (60, 30), (1, 0)):
-        monkeypatch.setattr(binary_program, "SMALL", small)
-        monkeypatch.setattr(binary_program, "CORE", core)
+        monkeypatch.setattr(form_program, "SMALL", small)
+        monkeypatch.setattr(form_program, "CORE", core)
         found = [assemble_forms(items, **wish) for wish in wanted]
         assert all(each.optimal for each in found)
         objectives.append([each.objective for each in found])

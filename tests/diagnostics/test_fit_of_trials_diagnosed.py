@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from irtbench import InputError, ItemParameters, ResponseMatrix, empirical_curve, fit_model, global_fit, item_fit
-from irtbench.analysis.dependence_bootstrap import with_bootstrap
-from irtbench.diagnostics.local_dependence import PairTables, local_dependence
+from irtbench.diagnostics.local_dependence import PairTables, local_dependence, with_bootstrap
 from irtbench.diagnostics.person_fit import mean_squares
 from irtbench.models.curves import simulate_responses
 from irtbench.models.quadrature import normal_grid

@@ -9,7 +9,7 @@ import pytest
 from builders.mirt_figures import lsat6, papers_scale
 from builders.simulated import simulated, with_values
 from irtbench import CategoryParameters, ItemParameters, ResponseMatrix, as_responses, fit_categories, local_dependence
-from irtbench.analysis.dependence_bootstrap import with_bootstrap
+from irtbench.diagnostics.local_dependence import with_bootstrap
 from irtbench.diagnostics.quadratic_form import Residuals
 from irtbench.models.quadrature import Quadrature, normal_grid
 

@@ -8,10 +8,9 @@ from scipy.special import expit
 
 from builders.simulated import simulated
 from irtbench import FitSettings, ItemParameters, ResponseMatrix, as_responses, fit_many, fit_model, icc
-from irtbench.analysis.dependence_bootstrap import with_bootstrap
 from irtbench.diagnostics.global_fit import global_fit
 from irtbench.diagnostics.item_fit import item_fit
-from irtbench.diagnostics.local_dependence import local_dependence
+from irtbench.diagnostics.local_dependence import local_dependence, with_bootstrap
 from irtbench.diagnostics.quadratic_form import Residuals, score_forms
 from irtbench.models.quadrature import normal_grid
 

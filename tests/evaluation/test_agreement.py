@@ -12,7 +12,7 @@ from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 from builders.refusals import is_refused
 from irtbench import ItemTable, agreement, agreement_by_label
 from irtbench.data.readers import read_answers, read_items
-from irtbench.evaluation.chance_agreement import category_kappas, fleiss_kappa, krippendorff_alpha
+from irtbench.evaluation.agreement import category_kappas, fleiss_kappa, krippendorff_alpha
 
 # An unequal design worked out by hand: two, two, three and one answer
 UNEQUAL = np.array([[2, 0], [1, 1], [0, 3], [1, 0]])

@@ -9,16 +9,17 @@ import pytest
 
 from builders.refusals import is_refused
 from irtbench import ItemTable, dawid_skene_labels, majority_labels, peer_agreement
-from irtbench.evaluation.agreement import agreement, counts_of
-from irtbench.evaluation.agreement_of_grades import item_agreement, respondent_agreement
-from irtbench.evaluation.chance_agreement import (
+from irtbench.evaluation.agreement import (
     ALPHA,
     GWET_AC1,
     KAPPA,
+    agreement,
     bootstrap_coefficient,
     coefficient_with_error,
+    counts_of,
     gwet_ac1,
 )
+from irtbench.evaluation.agreement_of_grades import item_agreement, respondent_agreement
 
 COEFFICIENTS = {"krippendorff_alpha_irrCAC": ALPHA, "gwet_AC1": GWET_AC1, "fleiss_kappa": KAPPA}
 

@@ -8,14 +8,14 @@ import pytest
 import irtbench
 from builders.refusals import is_refused
 from builders.simulated import simulated
-from irtbench.analysis.dependence_bootstrap import (
+from irtbench.diagnostics.local_dependence import (
     bootstrap_p,
     little_to_find,
+    local_dependence,
     n_exceeding,
     simulate_like,
     with_bootstrap,
 )
-from irtbench.diagnostics.local_dependence import local_dependence
 from irtbench.diagnostics.quadratic_form import Residuals
 from irtbench.models.quadrature import normal_grid
 from irtbench.models.theta_posterior import ability_posterior
