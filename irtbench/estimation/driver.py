@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyro
 import torch
-from pyro.infer import ELBO, SVI
+from pyro.infer import SVI
 
 from irtbench.data.checked_settings import checked_seed
 from irtbench.estimation.status import Learning
@@ -21,17 +21,6 @@ Result = TypeVar("Result")
 
 #: Pyro's parameter store and torch's random numbers are one for the whole process: threads take turns.
 _TURN = threading.RLock()
-
-
-class TracedELBO(ELBO):
-    """Pyro's ELBO, without an estimate of it."""
-
-    def _get_trace(
-        self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[pyro.poutine.Trace, pyro.poutine.Trace]:
-        """Traces of model and guide with the same draws."""
-        guide_trace = pyro.poutine.trace(guide).get_trace(*args, **kwargs)
-        return pyro.poutine.trace(pyro.poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs), guide_trace
 
 
 @contextmanager

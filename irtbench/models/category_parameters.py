@@ -136,15 +136,14 @@ class CategoryParameters(Shown):
             zip(self.item_ids, self.models, self.categories, self.names, strict=True)
         ):
             n, natural = len(own), self.parameters[j, : len(names)]
-            row = {"item_id": item, "model": model.name, "n_categories": n, "categories": BETWEEN.join(map(str, own))}
-            if self.covariance is None:
-                rows.append(row | model.columns(natural, n))
-                continue
             found = model.columns(natural, n)
-            rates = rates_of(partial(column_values, model, n), natural)
-            variance = np.einsum("cp,pq,cq->c", rates, self.covariance[j, : len(natural), : len(natural)], rates)
-            errors = np.sqrt(np.maximum(variance, 0.0))
-            rows.append(row | found | {f"se_{name}": se for name, se in zip(found, errors.tolist(), strict=True)})
+            row = {"item_id": item, "model": model.name, "n_categories": n, "categories": BETWEEN.join(map(str, own))}
+            rows.append(row | found)
+            if self.covariance is not None:
+                rates = rates_of(partial(column_values, model, n), natural)
+                variance = np.einsum("cp,pq,cq->c", rates, self.covariance[j, : len(natural), : len(natural)], rates)
+                errors = np.sqrt(np.maximum(variance, 0.0)).tolist()
+                rows[-1] |= {f"se_{name}": se for name, se in zip(found, errors, strict=True)}
         table = pd.DataFrame(rows)
         first = [name for name in COLUMNS if name in table]
         rest = [name for name in table.columns if name not in first]

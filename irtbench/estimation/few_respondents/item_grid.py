@@ -61,9 +61,9 @@ class Rule:
     log_weights: Tensor
 
     @classmethod
-    def hermite(cls, n_values: int, like: Tensor) -> Rule:
-        """A grid of Gauss-Hermite nodes."""
-        axis, weights = hermite_axis(NODES_PER_AXIS[n_values], like)
+    def hermite(cls, n_values: int, n_nodes: int, like: Tensor) -> Rule:
+        """A grid of so many Gauss-Hermite nodes on each axis, for the density exp(-x^2 / 2)."""
+        axis, weights = (torch.from_numpy(part).to(like) for part in np.polynomial.hermite_e.hermegauss(n_nodes))
         offsets = torch.cartesian_prod(*[axis] * n_values)
         log_weights = torch.cartesian_prod(*[weights.log()] * n_values).sum(dim=1)
         return cls(offsets, log_weights + 0.5 * (offsets**2).sum(dim=1))
@@ -122,7 +122,7 @@ class ItemGrid:
         """Nodes of normal densities of items of right and wrong; their level is not known yet."""
         n_values, every = 3 if bool(free.any()) else 2, torch.arange(len(sign), device=sign.device)
         root, none = lower_root(covariance[:, :n_values, :n_values])[:, None], torch.zeros_like(sign)
-        rule = Rule.hermite(n_values, centre)
+        rule = Rule.hermite(n_values, NODES_PER_AXIS[n_values], centre)
         return cls(
             centre[:, None, :n_values], root, sign, free, guessing, rule, none[:, None], none + 1, none,
             right_or_wrong(every), 0 * every, of,
@@ -138,7 +138,7 @@ class ItemGrid:
         centre[:, 1].clamp_(-FURTHEST_START, FURTHEST_START)
         width = (START_WIDTH / n_by_item.to(x).sqrt()).clamp(max=WIDEST_START)
         root = width[:, None, None, None] * torch.eye(n_values).to(x)
-        rule = Rule.hermite(2, x)
+        rule = Rule.hermite(2, NODES_PER_AXIS[2], x)
         if n_values > 2:
             enough = max(FEWEST_POINTS, POINTS_PER_COEFFICIENT * n_coefficients(n_values))
             rule = Rule.points(n_values, 1 << (enough - 1).bit_length(), x, POINTS_WIDER)
@@ -363,12 +363,6 @@ def lower_root(covariance: Tensor) -> Tensor:
     least = LEAST_VARIANCE * torch.eye(covariance.shape[-1]).to(covariance)
     root: Tensor = torch.linalg.cholesky(covariance + least)
     return root
-
-
-def hermite_axis(n_nodes: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of the Gauss-Hermite rule for the density exp(-x^2 / 2), each of shape (n_nodes,)."""
-    axis, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
-    return torch.from_numpy(axis).to(like), torch.from_numpy(weights).to(like)
 
 
 def n_coefficients(n_values: int) -> int:

@@ -28,11 +28,11 @@ import pyro
 import pyro.distributions as dist
 import torch
 from pyro import poutine
-from pyro.infer import SVI
+from pyro.infer import SVI, Trace_ELBO
 from pyro.optim import PyroOptim
 from torch import Tensor
 
-from irtbench.estimation.driver import TracedELBO, maximise, own_parameters
+from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import (
@@ -62,7 +62,7 @@ SHORTENED = (1.0, 1 / 4, 1 / 16)  # parts of a step that are tried before anothe
 SHARES = (*SHORTENED, *SHORTENED, *(0.5**k for k in range(27)))  # of the accelerated step, the other, and that uphill
 
 
-class DeltaELBO(TracedELBO):
+class DeltaELBO(Trace_ELBO):
     """Pyro's ELBO of a Delta guide over the items: the log-posterior, by one E step.
 
     Model and guide are traced at the first step; after that only the guide's parameters change, and the densities of

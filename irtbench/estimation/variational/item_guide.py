@@ -39,6 +39,7 @@ from pyro.infer.autoguide import AutoContinuous
 from pyro.infer.autoguide.initialization import init_to_value
 from torch import Tensor
 from torch.distributions.transforms import Transform
+from torch.func import jacrev
 from torch.nn.functional import logsigmoid, softplus
 from torch.special import ndtri
 
@@ -103,12 +104,9 @@ def log_slip(logit_c: Tensor, logit_u: Tensor) -> Tensor:
     return logsigmoid(-logit_u) - logsigmoid(-logit_c)
 
 
-@torch.enable_grad()
 def natural_derivatives(psi: Tensor, sign: Tensor | None, guesses: Tensor) -> Tensor:
     """Derivatives of `natural_parameters` (rows) by psi (columns), shape (n_items, width, width)."""
-    at = psi.detach().requires_grad_()
-    each = natural_parameters(at, sign, guesses).sum(dim=0).unbind()
-    return torch.stack([torch.autograd.grad(one, at, retain_graph=True)[0] for one in each], dim=1)
+    return jacrev(lambda at: natural_parameters(at, sign, guesses).sum(dim=0))(psi).transpose(0, 1)
 
 
 class ItemCoordinates(Transform):
@@ -169,11 +167,6 @@ class ItemCoordinates(Transform):
         if self.slope_sign is None:
             return drawn
         return torch.cat([(self.slope_sign * drawn[:, 0].exp())[:, None], drawn[:, 1:]], dim=1)
-
-    def _inverse(self, phi: Tensor) -> Tensor:
-        psi = coordinates_of(self.natural(phi), self.slope_sign, self.guesses)
-        moved = (psi - self.mode).reshape(*self.roots.shape[:2], 1)
-        return (torch.linalg.pinv(self.roots) @ moved).flatten()[self.cells]
 
     def log_abs_det_jacobian(self, u: Tensor, phi: Tensor) -> Tensor:
         """Logarithm of |dphi / du|, the model's parameter being log |a| itself under a hierarchy."""

@@ -31,7 +31,7 @@ from irtbench.data.input_error import InputError
 from irtbench.data.responses import name_first
 from irtbench.data.shown import Shown
 from irtbench.estimation.driver import maximise, own_parameters
-from irtbench.estimation.few_respondents.item_grid import hermite_axis
+from irtbench.estimation.few_respondents.item_grid import Rule
 from irtbench.estimation.item_quantiles import QUANTILES, quantile_columns
 from irtbench.estimation.marginal.fisher_scoring import SLOPE_BOUND, find_mode
 from irtbench.estimation.marginal.item_likelihood import relative_to, right_and_wrong
@@ -362,17 +362,14 @@ def item_moments(problem: Problem, mean: Tensor, covariance: Tensor) -> tuple[Te
     mean, covariance
         Of the coordinates, as `ItemGuide.moments` returns them.
     """
-    nodes, weights = hermite_axis(HERMITE_NODES, mean)
-    width, sign = mean.shape[1], problem.prior.slope_sign
-    points = torch.cartesian_prod(*[nodes] * width)
-    mass = torch.cartesian_prod(*[weights] * width).prod(dim=1)
-    mass = mass / mass.sum()
+    rule, sign = Rule.hermite(mean.shape[1], HERMITE_NODES, mean), problem.prior.slope_sign
+    mass = torch.softmax(rule.log_weights - 0.5 * rule.offsets.square().sum(dim=1), dim=0)
     sizes, directions = torch.linalg.eigh(covariance)
     roots = directions * sizes.clamp(min=0).sqrt()[:, None, :]
     origin = problem.as_read(natural_parameters(mean, sign, problem.free[:, 2:]))
     first, second = torch.zeros_like(mean), torch.zeros_like(covariance)
     at_once = max(1, MOST_HELD // mean.numel())
-    for some, share in zip(points.split(at_once), mass.split(at_once), strict=True):
+    for some, share in zip(rule.offsets.split(at_once), mass.split(at_once), strict=True):
         psi = mean + torch.einsum("jab,pb->pja", roots, some)
         away = problem.as_read(natural_parameters(psi, sign, problem.free[:, 2:])) - origin
         first += torch.einsum("p,pja->ja", share, away)

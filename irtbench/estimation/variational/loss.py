@@ -12,25 +12,26 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from pyro import poutine
 from pyro.distributions import MaskedDistribution
-from pyro.infer import SVI
+from pyro.infer import SVI, Trace_ELBO
 from pyro.infer.autoguide import AutoDelta
 from pyro.infer.autoguide.initialization import init_to_value
 from pyro.optim import ClippedAdam
+from pyro.poutine.util import prune_subsample_sites
 from torch import Tensor
 
-from irtbench.estimation.driver import TracedELBO, maximise, own_parameters
+from irtbench.estimation.driver import maximise, own_parameters
 from irtbench.estimation.marginal.e_step import expected_counts
-from irtbench.estimation.marginal.m_step import distances, item_derivatives, scoring_step, sums_over_nodes
+from irtbench.estimation.marginal.m_step import distances, item_derivatives, scoring_step
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.status import Status, Stop
-from irtbench.models.pyro_model.categories import CollapsedCategories
 from irtbench.models.pyro_model.rows import DenseRows, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import inside, mask_of, observed_sites
-from irtbench.models.pyro_model.tensors import GUESSING, INTERCEPT, SLOPES, ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors
 
 
-class MarginalELBO(TracedELBO):
+class MarginalELBO(Trace_ELBO):
     """Pyro's ELBO for any model with a `CollapsedLogistic` site and any guide whose draws carry gradients.
 
     E_q[log p(x, phi) - log q(phi)], by draws from the guide; for a Delta guide the log-posterior. Scales and masks of
@@ -42,62 +43,36 @@ class MarginalELBO(TracedELBO):
         Draws for each estimate.
     """
 
-    def loss(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
-        """Estimate of minus the bound."""
-        with torch.no_grad():
-            bounds = [self._bound(model, guide, args, kwargs)[0] for _ in range(self.num_particles)]
-        return -sum(bounds) / self.num_particles
-
-    def loss_and_grads(self, model: Callable[..., Any], guide: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
-        """Estimate of minus the bound; its gradient is added to those of the parameters."""
-        total = 0.0
-        for _ in range(self.num_particles):
-            value, surrogate = self._bound(model, guide, args, kwargs)
-            (-surrogate / self.num_particles).backward()
-            total -= value / self.num_particles
-        return total
-
-    def _bound(
+    def _get_trace(
         self, model: Callable[..., Any], guide: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[float, Tensor]:
-        """One estimate of the bound, and a tensor that has its gradient."""
-        model_trace, guide_trace = self._get_trace(model, guide, args, kwargs)
+    ) -> tuple[poutine.Trace, poutine.Trace]:
+        """Traces of model and guide with the same draws and the densities of their sites, of rows by the E step."""
+        guide_trace = poutine.trace(guide).get_trace(*args, **kwargs)
+        model_trace = poutine.trace(poutine.replay(model, trace=guide_trace)).get_trace(*args, **kwargs)
+        model_trace, guide_trace = map(prune_subsample_sites, (model_trace, guide_trace))
         observed = observed_sites(model_trace)
         if not observed:
             raise NotImplementedError("the model draws no response matrix from CollapsedLogistic; expected one or more")
-        value, surrogate = 0.0, inside(MaskedDistribution, observed[0]["fn"]).nodes.theta.new_zeros(())
-        for sign, trace in ((1, model_trace), (-1, guide_trace)):
-            trace.compute_log_prob(lambda name, site: all(site is not one for one in observed))
-            for site in trace.nodes.values():
-                if "log_prob_sum" in site:
-                    density = sign * site["log_prob_sum"]
-                    value, surrogate = value + float(density.detach()), surrogate + density
         for site in observed:
-            likelihood, expected = likelihood_of_rows(site)
-            value, surrogate = value + likelihood, surrogate + expected
-        return value, surrogate
+            site["log_prob"] = site["log_prob_sum"] = likelihood_of_rows(site)
+        model_trace.compute_log_prob()
+        guide_trace.compute_score_parts()
+        return model_trace, guide_trace
 
 
-def likelihood_of_rows(site: dict[str, Any]) -> tuple[float, Tensor]:
-    """The marginal log-likelihood of a site of rows, and a tensor that has its gradient."""
-    row, scale, rows = inside(MaskedDistribution, site["fn"]), float(site["scale"]), rows_of(site)
-    if isinstance(row, CollapsedCategories):
-        with torch.no_grad():
-            counts = expected_counts(rows, row, at_nodes=True)
-        assert counts.r is not None
-        surrogate = (counts.r * row.log_odds).sum() + (counts.n * row.log_q).sum()
+def likelihood_of_rows(site: dict[str, Any]) -> Tensor:
+    """The marginal log-likelihood of a site of rows; its gradient is that of the expected log-likelihood."""
+    row, rows = inside(MaskedDistribution, site["fn"]), rows_of(site)
+    with torch.no_grad():
+        counts = expected_counts(rows, row)
+    expected = (counts.n * row.log_q).sum()
+    if counts.r is None:  # log odds are linear in ability
+        expected = expected + (counts.right * torch.cat([row.slope, row.intercept[:, None]], dim=1)).sum()
     else:
-        with torch.no_grad():
-            counts, items = expected_counts(rows, row), row.items
-            gradient, _, _ = sums_over_nodes(row.nodes, items, counts, slice(None), binned=False)
-        surrogate = (gradient[:, SLOPES] * row.slope).sum() + gradient[:, INTERCEPT] @ row.intercept
-        if row.log_guessing is not None and row.log_guessing.requires_grad:
-            guessed = torch.isfinite(row.log_guessing)
-            by_logarithm = gradient[:, GUESSING] * items.guessing
-            surrogate = surrogate + by_logarithm[guessed] @ row.log_guessing[guessed]
+        expected = expected + (counts.r * row.log_odds).sum()
     if row.nodes.log_weights.requires_grad:  # of a population that is estimated
-        surrogate = surrogate + counts.respondents @ row.nodes.log_weights
-    return scale * counts.log_likelihood, scale * surrogate
+        expected = expected + counts.respondents @ row.nodes.log_weights
+    return float(site["scale"]) * (counts.log_likelihood + (expected - expected.detach()))
 
 
 def rows_of(site: dict[str, Any]) -> ResponseRows:

@@ -26,6 +26,7 @@ import pyro.distributions as dist
 import torch
 from pyro.distributions import constraints
 from torch import Tensor
+from torch.autograd.functional import jacobian
 from torch.nn.functional import softplus
 
 from irtbench.models.item_models.item_model import ItemModel, Maths, Role
@@ -115,21 +116,18 @@ class Alike:
         """
 
         def first(at: Tensor) -> Tensor:
-            return gradient((r * self.model.log_probabilities(at, theta, TORCH)).sum(), at, again=True)[0]
+            expected = (r * self.model.log_probabilities(at, theta, TORCH)).sum()
+            return gradient(expected, at, again=True)[0].sum(dim=0)[:, 0]
 
-        return -self._by_parameters(x, first)
+        return -jacobian(first, self.own(x)[:, :, None])[..., 0].transpose(0, 1)
 
     def natural_by_parameters(self, x: Tensor, n_abilities: int) -> Tensor:
         """Derivatives of the parameters as they are read by these, shape (n_alike, n_parameters, n_parameters)."""
-        return self._by_parameters(x, lambda at: self.model.natural(at, n_abilities, TORCH))
 
-    def _by_parameters(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Derivatives by the parameters of as many functions of them, shape (n_alike, n_parameters, n_parameters)."""
-        with torch.enable_grad():
-            at = self.own(x)[:, :, None].requires_grad_()
-            values = function(at)
-            each = [gradient(values[:, p].sum(), at)[0][:, :, 0] for p in range(self.n_parameters)]
-        return torch.stack(each, dim=1)
+        def natural(at: Tensor) -> Tensor:
+            return self.model.natural(at, n_abilities, TORCH).sum(dim=0)[:, 0]
+
+        return jacobian(natural, self.own(x)[:, :, None])[..., 0].transpose(0, 1)
 
     def expected(self, n: Tensor, r: Tensor | None) -> Tensor:
         """Expected numbers in every category at each node, of those of items and of columns."""
