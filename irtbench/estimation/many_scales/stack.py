@@ -37,8 +37,8 @@ from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.fisher_scoring import SHORTENED, Climb
 from irtbench.estimation.marginal.observed_information import (
+    added_to_scores,
     complete_information,
-    first_derivatives,
     inverse_information,
     invert,
 )
@@ -552,8 +552,8 @@ def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:
     """
     basis, of_steps = problem.nodes.basis, slice(3 if problem.guesses else 2)
     if problem.guesses:
-        first_p, base = first_derivatives(problem, items)
-        right = problem.by_scale((first_p - base).mT.contiguous())
+        each, base = added_to_scores(problem, items)
+        right = problem.by_scale(each.mT.contiguous())
     else:
         base = -torch.sigmoid(items.logits(basis))[:, :, None] * basis
         right = basis.T.expand(problem.n_scales, 1, -1, -1)

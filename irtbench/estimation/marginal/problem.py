@@ -14,7 +14,9 @@ from torch import Tensor
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import total
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
@@ -156,6 +158,12 @@ class Problem:
         return bool((self.guessing_free | fixed).any())
 
     @cached_property
+    def scale(self) -> CategoryItems:
+        """The items by the models of their curves, of which `steps` are the parameters."""
+        each = [Logistic(lower=guessed) for guessed in (self.guessing_free | (self.prior.fixed.guessing > 0)).tolist()]
+        return CategoryItems(each, [2] * len(each), self.n_factors, self.free.device)
+
+    @cached_property
     def free(self) -> Tensor:
         """Which parameters (slopes, intercept, guessing) are not constants, shape (n_items, n_factors + 2)."""
         return self.prior.free
@@ -266,6 +274,10 @@ class Problem:
         """(a, d, logit c) of each item, 0 in the last column where c is fixed, shape (n_items, 3)."""
         logit = torch.where(self.guessing_free, torch.logit(items.guessing), 0.0)
         return torch.cat([items.linear, logit[:, None]], dim=1)
+
+    def steps(self, items: ItemTensors) -> Tensor:
+        """(a, d, logit c) of each item, what its curve's derivatives are by, shape (n_items, 3)."""
+        return torch.cat([items.linear, torch.logit(items.guessing)[:, None]], dim=1)
 
     def of_unbounded(self, unbounded: Tensor) -> ItemTensors:
         """The inverse of `unbounded`."""
