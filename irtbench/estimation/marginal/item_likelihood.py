@@ -137,16 +137,6 @@ class ItemLikelihoods:
         return cls(nodes.basis, nodes.log_weights, items, posterior, responses, LinearPrior.of(problem, items))
 
     @cached_property
-    def n_responses(self) -> Tensor:
-        """Number of responses, shape (n_items,)."""
-        return torch.stack([(part.k + part.m) * part.number.sum(dim=1) for part in self.responses]).sum(dim=0)
-
-    @cached_property
-    def proportion_correct(self) -> Tensor:
-        """Share of the responses that are right, shape (n_items,)."""
-        return torch.stack([part.k * part.number.sum(dim=1) for part in self.responses]).sum(dim=0) / self.n_responses
-
-    @cached_property
     def estimated(self) -> Curve[Tensor]:
         """The curves at the estimates, shape (n_items, n_nodes)."""
         return curve(self.items.logits(self.basis), self.items.guessing[:, None])
