@@ -301,7 +301,7 @@ def anchored_start(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
     With ability m + s z slopes by z are s a and intercepts d + m a: s and m by least squares.
     """
     start, known, free = problem.starting_values(), problem.prior.fixed.matrix, problem.free
-    known_slope = ~free[:, 0] & problem.has_one_slope
+    known_slope = ~free[:, 0] & problem.scale.where("intercept")[:, 1]  # where slope and intercept are the first two
     a, d = known[known_slope, 0], known[known_slope, 1]
     size = (a @ a).clamp(min=1e-6)
     if float(a @ start.matrix[known_slope, 0]) < 0:

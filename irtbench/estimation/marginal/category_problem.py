@@ -71,21 +71,6 @@ class CategoryProblem(Problem):
         simple = many and self.prior.shared is None
         return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if simple else self
 
-    @property
-    def column_scores(self) -> Tensor:
-        """Categories as shares of the highest of their item, shape (n_columns,)."""
-        return self.scale.column_scores
-
-    @property
-    def columns(self) -> tuple[Tensor, Tensor]:
-        """Item and category of each column of numbers right, shape (n_columns,) each."""
-        return self.scale.columns
-
-    @property
-    def has_one_slope(self) -> Tensor:
-        """Items whose first two parameters are slope and intercept, shape (n_items,)."""
-        return self.scale.where("intercept")[:, 1]
-
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, 0 where an entry is none, shape (n_items, width)."""
         return torch.where(self.scale.where("slope"), items.matrix, 0.0)
@@ -142,10 +127,6 @@ class CategoryProblem(Problem):
                 own = part.model.unbounded(moved(part.model, read[item, : part.n_parameters]))
                 matrix[item, : part.n_parameters] = torch.from_numpy(own).to(matrix)
         return ItemTensors.from_matrix(matrix)
-
-    def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
-        """P of each item of right and wrong at abilities of shape (n, n_abilities), shape (n, n_items)."""
-        return -torch.expm1(self.scale.log_odds(items.matrix, theta.T)[1]).T
 
     def row(self, items: ItemTensors) -> CollapsedCategories:
         """The distribution of a respondent's row at these items."""

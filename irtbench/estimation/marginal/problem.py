@@ -223,24 +223,18 @@ class Problem:
 
     @property
     def column_scores(self) -> Tensor:
-        """What a response in each column of numbers right adds to the number right of its item, shape (n_columns,)."""
-        return torch.ones_like(self.rows.n_correct)
+        """Categories as shares of the highest of their item, shape (n_columns,)."""
+        return self.scale.column_scores
 
     @property
     def columns(self) -> tuple[Tensor, Tensor]:
         """Item and category of each column of numbers right, shape (n_columns,) each."""
-        each = torch.arange(len(self.rows.n_correct), device=self.rows.device)
-        return each, torch.ones_like(each)
+        return self.scale.columns
 
     def of_columns(self, by_column: Tensor) -> Tensor:
         """Scores of items from values of their columns, shape (n_items,)."""
         own = self.column_scores * by_column
         return own.new_zeros(self.rows.n_items).index_add_(0, self.columns[0], own)
-
-    @property
-    def has_one_slope(self) -> Tensor:
-        """Items whose first two parameters are slope and intercept, shape (n_items,)."""
-        return torch.ones_like(self.guessing_free)
 
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, shape (n_items, n_slopes)."""
@@ -296,8 +290,8 @@ class Problem:
         return ItemTensors.from_matrix(parameters)
 
     def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
-        """P of each item at abilities of shape (n, n_factors), shape (n, n_items)."""
-        return items.guessing + (1 - items.guessing) * torch.sigmoid(theta @ items.slope.T + items.intercept)
+        """P of each item of right and wrong at abilities of shape (n, n_factors), shape (n, n_items)."""
+        return -torch.expm1(self.scale.log_odds(self.steps(items), theta.T)[1]).T
 
     def rate(self, items: ItemTensors) -> Tensor | None:
         """Derivative of each item's logit by theta, in each bin of nodes or in all alike; None for several abilities.
