@@ -33,7 +33,7 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.scale_fit import judged, turned_round, with_names
+from irtbench.estimation.scale_fit import judged, more_parameters_than_patterns, turned_round, with_names
 from irtbench.estimation.settings import Device, FitSettings, Precision
 from irtbench.estimation.several_abilities.abilities_mode import (
     ROOM,
@@ -436,9 +436,9 @@ def fit_factors(
     n_items = answers.given.n_items
     zero_loadings = checked_pattern(n_items, n_factors, zero_loadings)
     blocks = independent_blocks(n_items, n_factors, zero_loadings)
-    turns = answers.one_slope and n_factors > 1 and (zero_loadings is None or number_of_turns(~zero_loadings))
+    turning = answers.one_slope and n_factors > 1 and (zero_loadings is None or number_of_turns(~zero_loadings))
     refuse_any((
-        (turns,
+        (turning,
          "factors: items of one slope on each ability go with a pattern of zero loadings, without which no ability "
          "is distinguished from another; expected one whose axes do not turn"),
         (answers.rating_scale and len(blocks) > 1,
@@ -453,19 +453,18 @@ def fit_factors(
                 begun, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
             )
             problem, status = abilities.problem, mode.status
-            n_free = problem.n_estimated - number_of_turns(problem.free[:, :n].cpu().numpy())
-            if status.converged and answers.linear and problem.rows.most_trials is None:
-                too_many = n_free > 2.0 ** min(len(block.items), 1000) - 1  # patterns of right and wrong
-                status = status.unless_loose([too_many] * len(block.items))
-                mode = replace(mode, status=status, covariance=None if too_many else mode.covariance)
+            turns = number_of_turns(problem.free[:, :n].cpu().numpy())
+            if status.converged and answers.linear and more_parameters_than_patterns(problem, turns):
+                mode = replace(mode, status=status.unless_loose([True] * len(block.items)), covariance=None)
             found.append((abilities, mode, error))
     return combined(FactorModel, answers, n_factors, blocks, found, zero_loadings=zero_loadings)
 
 
 def find_abilities(abilities: Abilities, *, tolerance: float, max_steps: int, standard_errors: bool) -> FoundAbilities:
     """The mode and its curvature; of one ability, such as a block's, as `fit_model` has it."""
-    find = find_one_ability if abilities.problem.n_factors == 1 else find_mode_of_abilities
-    with threads_for(abilities.problem.n_cells):
+    problem = abilities.problem
+    find = find_one_ability if problem.n_factors == 1 else find_mode_of_abilities
+    with threads_for(problem.rows.n_respondents * len(problem.nodes.theta)):
         return find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
 
 

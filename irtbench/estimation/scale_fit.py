@@ -36,7 +36,6 @@ from irtbench.estimation.marginal.observed_information import (
     NOTHING,
     Errors,
     NormalMoments,
-    ability_vanishes,
     blocks_of,
     invert,
     joint_sampling_covariance,
@@ -111,7 +110,8 @@ def judged(problem: Problem, found: Estimate, settings: FitSettings, priors: Pri
     status = found.status
     if status.converged and not problem.prior.informative and more_parameters_than_patterns(problem):
         status = status.unless_loose([True] * problem.rows.n_items)
-    if status.converged and ability_vanishes(problem, found.items):
+    shared = problem.prior.shared is not None
+    if status.converged and shared and float(problem.slopes(found.items).abs().max()) <= LEAST_SD:
         status = replace(status, stop=Stop.NO_ABILITY)
     status, errors = with_errors(status, settings, lambda: errors_of(problem, found))
     moments = moments_by_theta(problem, found.items, errors)
@@ -136,8 +136,9 @@ def fit_in_groups(
 ) -> ScaleFit:
     """Find the mode of items and of the groups' populations, and its errors, those of the anchors in them if any."""
     groups = groups if design is None else groups.with_shared(design)
+    finder = adam_mode if settings.optimiser == "adam" else find_mode
     problem, found = find_mode_on_right_nodes(
-        groups, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=mode_finder(settings)
+        groups, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=finder
     )
     find = partial(errors_in_groups, groups_of(problem), found.items, anchors)
     status, errors = with_errors(found.status, settings, find)
@@ -187,11 +188,6 @@ def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None
     return NormalMoments(0.0, sd, 0.0, math.nan if errors is None else errors.moments[1])
 
 
-def mode_finder(settings: FitSettings) -> Callable[..., Estimate]:
-    """What finds the mode on given nodes."""
-    return adam_mode if settings.optimiser == "adam" else find_mode
-
-
 def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
     """The estimate, with the prior (learnt, perhaps) and the population and nodes it was found with."""
     tolerance, max_steps, priors = settings.tolerance, settings.max_steps, settings.priors
@@ -237,17 +233,17 @@ def turned_round(problem: Problem, found: Estimate) -> Estimate:
     )
 
 
-def more_parameters_than_patterns(problem: Problem) -> bool:
+def more_parameters_than_patterns(problem: Problem, n_turns: int = 0) -> bool:
     """Whether items have more parameters than patterns of responses have shares: 2^J - 1 of a 2PL of J items.
 
-    Each response is one trial; of items that share slopes it is not known.
+    Each response is one trial; of items that share slopes it is not known. Turns of axes that change nothing are none
+    of the parameters.
     """
     rows = problem.rows
     if rows.most_trials is not None or problem.prior.one_slope:
         return False
-    if rows.categories is None:
-        return problem.n_estimated > 2.0 ** min(rows.n_items, 1000) - 1
-    return problem.n_estimated > float((torch.bincount(rows.categories[0]) + 1).double().prod()) - 1
+    columns = problem.columns[0] if rows.categories is None else rows.categories[0]
+    return problem.n_estimated - n_turns > float((torch.bincount(columns) + 1).double().prod()) - 1
 
 
 def errors_of(problem: Problem, found: Estimate) -> Errors:

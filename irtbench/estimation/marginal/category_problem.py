@@ -190,14 +190,11 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
         information[part.items, of_part, of_part] += weighted.mT @ first.flatten(1, 2)
         missing[part.items, of_part] = torch.einsum("jkqp,jkq->jpq", p[..., None] * first, by_theta[..., 0])
         known += torch.einsum("jkq,jkq->q", p, by_theta[..., 0].square())
-    gradient = torch.where(problem.free, gradient, 0.0)
-    information = torch.where(problem.estimated_pairs, information, problem.identity)
     if len(theta) > 1:  # as with right and wrong: too many nodes to couple the items at each
-        return ItemDerivatives(items, gradient, information, None)
+        return ItemDerivatives.of(problem, items, gradient, information, None)
     precision = (counts.respondents + known) @ nodes.bins
     missing = (missing @ nodes.bins) * precision.clamp(min=1e-300).rsqrt()
-    missing = torch.where(problem.free[:, :, None], missing, 0.0)
-    return ItemDerivatives(items, gradient, information, missing, precision[None])
+    return ItemDerivatives.of(problem, items, gradient, information, missing, precision[None])
 
 
 @natural_by_steps.register

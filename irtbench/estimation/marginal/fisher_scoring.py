@@ -443,18 +443,17 @@ def rough_start(problem: Problem) -> RoughStart:
     With many respondents the smaller problem has some of them, and with very many so many that they show the
     curvature too; with guessing, whose steps take longer and are more, it has every second node and single precision.
     """
-    stride = problem.rows.n_respondents // SAMPLE
+    stride, smaller = problem.rows.n_respondents // SAMPLE, problem
     if isinstance(problem.rows, SparseRows):
         return RoughStart(problem.starting_values())
     if stride >= LEAST_STRIDE:
-        items = items_of(replace(problem, rows=problem.rows.every(stride)))
-        return RoughStart(problem.starting_values()) if items is None else with_curvature(problem, items)
-    if problem.guesses:
+        smaller = replace(problem, rows=problem.rows.every(stride))
+    elif problem.guesses:
         coarse = normal_grid(len(problem.nodes.theta) // 2 + 1)
         nodes = NodeTensors.from_quadrature(coarse, dtype=torch.float32, device=problem.rows.device)
-        items = items_of(replace(problem, nodes=nodes))
-        return RoughStart(problem.starting_values() if items is None else items)
-    return RoughStart(problem.starting_values())
+        smaller = replace(problem, nodes=nodes)
+    items = None if smaller is problem else items_of(smaller)
+    return RoughStart(problem.starting_values()) if items is None else with_curvature(problem, items)
 
 
 def items_of(smaller: Problem, start: ItemTensors | None = None) -> ItemTensors | None:
@@ -471,7 +470,7 @@ def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
     rows, n = problem.rows, problem.rows.n_respondents
     n_sample = min(n // (SHARE_FOR_CURVATURE if rows.complete else SHARE_OF_INCOMPLETE), MOST_FOR_CURVATURE)
     simple = not problem.guesses and problem.n_factors == 1 and not problem.prior.one_slope
-    if isinstance(rows, SparseRows) or n < FEWEST_FOR_CURVATURE or not simple or len(items) > MOST_COUPLED_ITEMS:
+    if n < FEWEST_FOR_CURVATURE or not simple or len(items) > MOST_COUPLED_ITEMS:
         return RoughStart(items)
     sample = replace(problem, rows=rows.every(n // n_sample))
     nearer = items_of(sample, items)

@@ -223,8 +223,8 @@ class ItemLikelihoods:
 
     def _derivatives(self, item: Tensor, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same without the prior, of not too many."""
-        at, estimated = curve(x @ self.basis.T, c[:, None]), self._estimated(item)
-        theta = self.basis[:, 0]
+        z, theta = self.estimated.z[item], self.basis[:, 0]
+        at, estimated = curve(x @ self.basis.T, c[:, None]), curve(z, self.items.guessing[item, None])
         change, sums = torch.zeros_like(c), x.new_zeros(8, len(c))
         for part in self.responses:
             ratio, first, second = relative_to(at, estimated, part.k, part.m)
@@ -247,10 +247,6 @@ class ItemLikelihoods:
         entries = torch.where(definite, by_hessian, by_scores)
         information = entries[[0, 1, 1, 2]].T.unflatten(1, (2, 2))
         return change, sums[:2].T, information + 1e-9 * torch.eye(2, dtype=x.dtype, device=x.device)
-
-    def _estimated(self, item: Tensor) -> Curve[Tensor]:
-        """The curves of these items at their estimates."""
-        return curve(self.estimated.z[item], self.items.guessing[item, None])
 
 
 def newton_step(gradient: Tensor, information: Tensor) -> tuple[Tensor, Tensor]:

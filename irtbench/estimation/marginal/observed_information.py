@@ -253,11 +253,6 @@ class Errors:
     moments: tuple[float, float] = (0.0, 0.0)
 
 
-def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
-    """Whether what items share has taken all their slopes to 0."""
-    return problem.prior.shared is not None and float(problem.slopes(items).abs().max()) <= LEAST_SD
-
-
 def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
     """The errors of items of one slope, from the observed information of all up to `MOST_SHARING`.
 

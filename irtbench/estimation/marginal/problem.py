@@ -201,11 +201,6 @@ class Problem:
         entries = {"linear": every, "guessing_logit": guessed}
         return replace(self, prior=replace(self.prior, densities={}, entries=entries))
 
-    @property
-    def n_cells(self) -> int:
-        """Numbers that a pass works on: respondents times nodes."""
-        return self.rows.n_respondents * len(self.nodes.theta)
-
     @cached_property
     def all_free(self) -> bool:
         """Whether every parameter is estimated."""
@@ -292,13 +287,6 @@ class Problem:
     def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
         """P of each item of right and wrong at abilities of shape (n, n_factors), shape (n, n_items)."""
         return -torch.expm1(self.scale.log_odds(self.steps(items), theta.T)[1]).T
-
-    def rate(self, items: ItemTensors) -> Tensor | None:
-        """Derivative of each item's logit by theta, in each bin of nodes or in all alike; None for several abilities.
-
-        Shape (n_items, n_bins) or (n_items, 1).
-        """
-        return items.slope if self.n_factors == 1 else None
 
     def without_fixed_directions(self, matrix: Tensor) -> Tensor:
         """Take the fixed directions out of a gradient or a step."""
