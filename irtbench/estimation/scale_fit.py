@@ -26,7 +26,7 @@ from irtbench.estimation.anchors import MOST_COUPLED_ITEMS as MOST_ANCHORED
 from irtbench.estimation.anchors import KnownItems
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
-from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
+from irtbench.estimation.marginal.fisher_scoring import find_mode, find_mode_on_right_nodes, rough_start
 from irtbench.estimation.marginal.group_problem import GroupProblem, by_differences, groups_of, problem_of_groups
 from irtbench.estimation.marginal.guessing_profile import without_guessing_at_zero
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
@@ -100,8 +100,9 @@ def fit_scale(
     if anchors is not None:
         return fit_next_to_anchors(problem, settings, anchors, start=start, design=design)
     problem = problem if design is None else problem.with_shared(design)
-    near = rough_start(problem) if start is None else RoughStart(start)
-    problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
+    near, covariance = rough_start(problem) if start is None else (start, None)
+    problem = with_adapted_nodes(problem, near, room=ROOM)
+    problem, priors, found = find_estimate(problem, near, settings, covariance)
     return judged(problem, with_positive_direction(problem, found), settings, priors)
 
 
@@ -188,25 +189,27 @@ def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None
     return NormalMoments(0.0, sd, 0.0, math.nan if errors is None else errors.moments[1])
 
 
-def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
+def find_estimate(
+    problem: Problem, start: ItemTensors, settings: FitSettings, covariance: Tensor | None
+) -> tuple[Problem, Priors, Estimate]:
     """The estimate, with the prior (learnt, perhaps) and the population and nodes it was found with."""
     tolerance, max_steps, priors = settings.tolerance, settings.max_steps, settings.priors
     if settings.optimiser == "adam":
-        return problem, priors, adam_mode(problem, start.items, tolerance=tolerance, max_steps=max_steps)
+        return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
         return find_hierarchical_mode(
-            problem, priors, start.items, tolerance=tolerance, max_steps=max_steps,
+            problem, priors, start, tolerance=tolerance, max_steps=max_steps,
             mode_wanted=settings.posterior is not None, standard_errors=settings.standard_errors,
         )  # fmt: skip
     if settings.population == "estimated":
-        problem, mode = find_mode_with_population(problem, start.items, tolerance=tolerance, max_steps=max_steps)
+        problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
     else:
         problem, mode = find_mode_on_right_nodes(
             problem,
-            start.items,
+            start,
             tolerance=tolerance,
             max_steps=max_steps,
-            find=partial(find_mode, covariance=start.covariance),
+            find=partial(find_mode, covariance=covariance),
         )
     problem, mode = without_guessing_at_zero(problem, mode)
     return problem, priors, mode
