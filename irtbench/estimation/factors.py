@@ -462,9 +462,8 @@ def fit_factors(
 
 def find_abilities(abilities: Abilities, *, tolerance: float, max_steps: int, standard_errors: bool) -> FoundAbilities:
     """The mode and its curvature; of one ability, such as a block's, as `fit_model` has it."""
-    problem = abilities.problem
-    find = find_one_ability if problem.n_factors == 1 else find_mode_of_abilities
-    with threads_for(problem.rows.n_respondents * len(problem.nodes.theta)):
+    find = find_one_ability if abilities.problem.n_factors == 1 else find_mode_of_abilities
+    with threads_for(abilities.problem.n_cells):
         return find(abilities, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors)
 
 

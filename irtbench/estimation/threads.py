@@ -59,7 +59,8 @@ def linear_algebra() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-Part, Sums = TypeVar("Part"), TypeVar("Sums")
+Part = TypeVar("Part")
+Sums = TypeVar("Sums")
 
 
 def over_spans(rows: ResponseRows, sums: Callable[[ResponseRows], Sums]) -> list[Sums]:
@@ -71,7 +72,8 @@ def over_spans(rows: ResponseRows, sums: Callable[[ResponseRows], Sums]) -> list
     few = len(rows) * rows.n_items <= FEW_CELLS
     if few or n_threads == 1 or isinstance(rows, SparseRows) or rows.device.type != "cpu":
         return [sums(rows)]
-    return in_threads(sums, rows.spans(n_threads), n_threads)
+    spans: Sequence[ResponseRows] = rows.spans(n_threads)
+    return in_threads(sums, spans, n_threads)
 
 
 def in_threads(made: Callable[[Part], Sums], parts: Iterable[Part], n_threads: int) -> list[Sums]:

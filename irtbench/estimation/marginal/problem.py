@@ -201,6 +201,11 @@ class Problem:
         entries = {"linear": every, "guessing_logit": guessed}
         return replace(self, prior=replace(self.prior, densities={}, entries=entries))
 
+    @property
+    def n_cells(self) -> int:
+        """Numbers that a pass works on: respondents times nodes."""
+        return self.rows.n_respondents * len(self.nodes.theta)
+
     @cached_property
     def all_free(self) -> bool:
         """Whether every parameter is estimated."""
