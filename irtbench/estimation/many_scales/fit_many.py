@@ -250,10 +250,10 @@ def fit_many(
         groups = groups_of([given[k] for k in small], settings.n_nodes, device)
         groups = [[small[k] for k in group] for group in groups if len(group) >= FEWEST_TOGETHER]
         parts, n_threads = [[given[k] for k in group] for group in groups], torch.get_num_threads()
-        each = in_threads(
+        together = in_threads(
             lambda part: fit_group(part, settings, start, seed), parts, n_threads if device.type == "cpu" else 1
         )
-        for group, found in zip(groups, each, strict=True):
+        for group, found in zip(groups, together, strict=True):
             for k, fitted in zip(group, found, strict=True):
                 fits[k] = fitted
     alone = [k for k in left if fits[k] is None]

@@ -457,7 +457,7 @@ def with_curvature(problem: Problem, items: ItemTensors) -> tuple[ItemTensors, T
     rows, n = problem.rows, problem.rows.n_respondents
     n_sample = min(n // (SHARE_FOR_CURVATURE if rows.complete else SHARE_OF_INCOMPLETE), MOST_FOR_CURVATURE)
     simple = not problem.guesses and problem.n_factors == 1 and not problem.prior.one_slope
-    if n < FEWEST_FOR_CURVATURE or not simple or len(items) > MOST_COUPLED_ITEMS:
+    if isinstance(rows, SparseRows) or n < FEWEST_FOR_CURVATURE or not simple or len(items) > MOST_COUPLED_ITEMS:
         return items, None
     sample = replace(problem, rows=rows.every(n // n_sample))
     nearer = items_of(sample, items)
