@@ -71,6 +71,16 @@ class CategoryProblem(Problem):
         simple = many and self.prior.shared is None
         return replace(self, nodes=replace(self.nodes, dtype=torch.float32)) if simple else self
 
+    @property
+    def column_scores(self) -> Tensor:
+        """Categories as shares of the highest of their item, shape (n_columns,)."""
+        return self.scale.column_scores
+
+    @property
+    def columns(self) -> tuple[Tensor, Tensor]:
+        """Item and category of each column of numbers right, shape (n_columns,) each."""
+        return self.scale.columns
+
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, 0 where an entry is none, shape (n_items, width)."""
         return torch.where(self.scale.where("slope"), items.matrix, 0.0)

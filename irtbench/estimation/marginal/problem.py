@@ -223,13 +223,14 @@ class Problem:
 
     @property
     def column_scores(self) -> Tensor:
-        """Categories as shares of the highest of their item, shape (n_columns,)."""
-        return self.scale.column_scores
+        """What a response in each column of numbers right adds to the number right of its item, shape (n_columns,)."""
+        return torch.ones_like(self.rows.n_correct)
 
     @property
     def columns(self) -> tuple[Tensor, Tensor]:
         """Item and category of each column of numbers right, shape (n_columns,) each."""
-        return self.scale.columns
+        each = torch.arange(len(self.rows.n_correct), device=self.rows.device)
+        return each, torch.ones_like(each)
 
     def of_columns(self, by_column: Tensor) -> Tensor:
         """Scores of items from values of their columns, shape (n_items,)."""
