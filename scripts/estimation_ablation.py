@@ -25,7 +25,6 @@ from irtbench.estimation.fit import fit_model
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.marginal import e_step, fisher_scoring, m_step
 from irtbench.estimation.marginal.acceleration import StepMemory
-from irtbench.estimation.marginal.fisher_scoring import RoughStart
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.settings import FitSettings
 from irtbench.models.curves import simulate_responses
@@ -95,7 +94,7 @@ def in_one_batch() -> Iterator[None]:
 @contextmanager
 def without_rough_start() -> Iterator[None]:
     """Starting values from correlations, with no steps on a smaller problem first."""
-    with patch.object(scale_fit, "rough_start", lambda problem: RoughStart(problem.starting_values())):
+    with patch.object(scale_fit, "rough_start", lambda problem: (problem.starting_values(), None)):
         yield
 
 

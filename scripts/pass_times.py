@@ -46,7 +46,7 @@ def main() -> None:
     with joined() as ranks, torch.no_grad():
         responses = ResponseStore.of_this_run(folder)
         problem = problem_of(responses, FitSettings(), normal_grid(61), ranks=ranks)
-        items = rough_start(problem).items
+        items, _ = rough_start(problem)
         whole = smallest(lambda: problem.counts(items), ranks)
         counts = problem.counts(items)
 

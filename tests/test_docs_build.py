@@ -22,7 +22,15 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for needed in ("sphinx", "myst_parser", "pydata_sphinx_theme", "numpydoc", "sphinx_copybutton"):
         pytest.importorskip(needed)
     folder = tmp_path_factory.mktemp("docs")
-    asked = ["--builder", "html", "--fail-on-warning", "--keep-going", "--quiet", "--doctree-dir", folder / "cache"]
+    asked = [
+        "--builder",
+        "html",
+        "--fail-on-warning",
+        "--keep-going",
+        "--quiet",
+        "--doctree-dir",
+        str(folder / "cache"),
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "sphinx", *asked, DOCS, folder / "html"],
         cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
@@ -77,8 +85,8 @@ def test_formulas_of_a_docstring_are_kept_letter_by_letter() -> None:
     assert marked(["Of log |a| and ``|b|``, int | None."]) == [r"Of log \|a\| and ``|b|``, int | None."]
     assert marked(["Examples", "--------", ">>> x |= {1} | y |= {2}"])[-1] == ">>> x |= {1} | y |= {2}"
     # the language of a block is seen
-    for text, language in (
+    for block, language in (
         (">>> 1 + 1\n2", "python"), ("import numpy as np\n", "python"), ("irtbench fit x -o y\n", "console"),
         ("$ ls\n", "console"), ("[study]\ntitle = 'x'\n", "toml"), ("P = c + (1 - c) / 2\n", "text"),
     ):  # fmt: skip
-        assert language_of(text) == language, text
+        assert language_of(block) == language, block

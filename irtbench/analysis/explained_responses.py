@@ -314,7 +314,7 @@ class ExplanatoryFit:
         check_learnable(models, n_categories)
         items = CategoryItems(models, n_categories, 1, torch.device("cpu"))
         problem = problem_in_categories(scores, items, FitSettings(prior="hierarchical"))
-        return cls.of(scores, problem, rough_start(problem).items, alike=alike)
+        return cls.of(scores, problem, rough_start(problem)[0], alike=alike)
 
     @classmethod
     def of(

@@ -32,7 +32,7 @@ from irtbench.estimation.marginal.nodes import (
     with_right_nodes,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.estimation.scale_fit import judged, turned_round, with_names
+from irtbench.estimation.scale_fit import judged, more_parameters_than_patterns, turned_round, with_names
 from irtbench.estimation.settings import Device, FitSettings, Precision
 from irtbench.estimation.several_abilities.abilities_mode import (
     ROOM,
@@ -430,9 +430,9 @@ def fit_factors(
     n_items = answers.given.n_items
     zero_loadings = checked_pattern(n_items, n_factors, zero_loadings)
     blocks = independent_blocks(n_items, n_factors, zero_loadings)
-    turns = answers.one_slope and n_factors > 1 and (zero_loadings is None or number_of_turns(~zero_loadings))
+    turning = answers.one_slope and n_factors > 1 and (zero_loadings is None or number_of_turns(~zero_loadings))
     refuse_any((
-        (turns,
+        (turning,
          "factors: items of one slope on each ability go with a pattern of zero loadings, without which no ability "
          "is distinguished from another; expected one whose axes do not turn"),
         (answers.rating_scale and len(blocks) > 1,
@@ -447,11 +447,9 @@ def fit_factors(
                 begun, tolerance=tolerance, max_steps=max_steps, standard_errors=standard_errors
             )
             problem, status = abilities.problem, mode.status
-            n_free = problem.n_estimated - number_of_turns(problem.free[:, :n].cpu().numpy())
-            if status.converged and answers.linear and problem.rows.most_trials is None:
-                too_many = n_free > 2.0 ** min(len(block.items), 1000) - 1  # patterns of right and wrong
-                status = status.unless_loose([too_many] * len(block.items))
-                mode = replace(mode, status=status, covariance=None if too_many else mode.covariance)
+            turns = number_of_turns(problem.free[:, :n].cpu().numpy())
+            if status.converged and answers.linear and more_parameters_than_patterns(problem, turns):
+                mode = replace(mode, status=status.unless_loose([True] * len(block.items)), covariance=None)
             found.append((abilities, mode, error))
     return combined(FactorModel, answers, n_factors, blocks, found, zero_loadings=zero_loadings)
 

@@ -26,7 +26,7 @@ from irtbench.estimation.anchors import MOST_COUPLED_ITEMS as MOST_ANCHORED
 from irtbench.estimation.anchors import KnownItems
 from irtbench.estimation.few_respondents.empirical_bayes import find_hierarchical_mode
 from irtbench.estimation.item_quantiles import turned
-from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode, find_mode_on_right_nodes, rough_start
+from irtbench.estimation.marginal.fisher_scoring import find_mode, find_mode_on_right_nodes, rough_start
 from irtbench.estimation.marginal.group_problem import GroupProblem, by_differences, groups_of, problem_of_groups
 from irtbench.estimation.marginal.guessing_profile import without_guessing_at_zero
 from irtbench.estimation.marginal.nodes import ROOM, with_adapted_nodes
@@ -36,7 +36,6 @@ from irtbench.estimation.marginal.observed_information import (
     NOTHING,
     Errors,
     NormalMoments,
-    ability_vanishes,
     blocks_of,
     invert,
     joint_sampling_covariance,
@@ -101,8 +100,9 @@ def fit_scale(
     if anchors is not None:
         return fit_next_to_anchors(problem, settings, anchors, start=start, design=design)
     problem = problem if design is None else problem.with_shared(design)
-    near = rough_start(problem) if start is None else RoughStart(start)
-    problem, priors, found = find_estimate(with_adapted_nodes(problem, near.items, room=ROOM), near, settings)
+    near, covariance = rough_start(problem) if start is None else (start, None)
+    problem = with_adapted_nodes(problem, near, room=ROOM)
+    problem, priors, found = find_estimate(problem, near, settings, covariance)
     return judged(problem, with_positive_direction(problem, found), settings, priors)
 
 
@@ -111,7 +111,8 @@ def judged(problem: Problem, found: Estimate, settings: FitSettings, priors: Pri
     status = found.status
     if status.converged and not problem.prior.informative and more_parameters_than_patterns(problem):
         status = status.unless_loose([True] * problem.rows.n_items)
-    if status.converged and ability_vanishes(problem, found.items):
+    shared = problem.prior.shared is not None
+    if status.converged and shared and float(problem.slopes(found.items).abs().max()) <= LEAST_SD:
         status = replace(status, stop=Stop.NO_ABILITY)
     status, errors = with_errors(status, settings, lambda: errors_of(problem, found))
     moments = moments_by_theta(problem, found.items, errors)
@@ -136,8 +137,9 @@ def fit_in_groups(
 ) -> ScaleFit:
     """Find the mode of items and of the groups' populations, and its errors, those of the anchors in them if any."""
     groups = groups if design is None else groups.with_shared(design)
+    finder = adam_mode if settings.optimiser == "adam" else find_mode
     problem, found = find_mode_on_right_nodes(
-        groups, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=mode_finder(settings)
+        groups, start, tolerance=settings.tolerance, max_steps=settings.max_steps, find=finder
     )
     find = partial(errors_in_groups, groups_of(problem), found.items, anchors)
     status, errors = with_errors(found.status, settings, find)
@@ -187,30 +189,27 @@ def moments_by_theta(problem: Problem, items: ItemTensors, errors: Errors | None
     return NormalMoments(0.0, sd, 0.0, math.nan if errors is None else errors.moments[1])
 
 
-def mode_finder(settings: FitSettings) -> Callable[..., Estimate]:
-    """What finds the mode on given nodes."""
-    return adam_mode if settings.optimiser == "adam" else find_mode
-
-
-def find_estimate(problem: Problem, start: RoughStart, settings: FitSettings) -> tuple[Problem, Priors, Estimate]:
+def find_estimate(
+    problem: Problem, start: ItemTensors, settings: FitSettings, covariance: Tensor | None
+) -> tuple[Problem, Priors, Estimate]:
     """The estimate, with the prior (learnt, perhaps) and the population and nodes it was found with."""
     tolerance, max_steps, priors = settings.tolerance, settings.max_steps, settings.priors
     if settings.optimiser == "adam":
-        return problem, priors, adam_mode(problem, start.items, tolerance=tolerance, max_steps=max_steps)
+        return problem, priors, adam_mode(problem, start, tolerance=tolerance, max_steps=max_steps)
     if priors.hierarchy is not None:
         return find_hierarchical_mode(
-            problem, priors, start.items, tolerance=tolerance, max_steps=max_steps,
+            problem, priors, start, tolerance=tolerance, max_steps=max_steps,
             mode_wanted=settings.posterior is not None, standard_errors=settings.standard_errors,
         )  # fmt: skip
     if settings.population == "estimated":
-        problem, mode = find_mode_with_population(problem, start.items, tolerance=tolerance, max_steps=max_steps)
+        problem, mode = find_mode_with_population(problem, start, tolerance=tolerance, max_steps=max_steps)
     else:
         problem, mode = find_mode_on_right_nodes(
             problem,
-            start.items,
+            start,
             tolerance=tolerance,
             max_steps=max_steps,
-            find=partial(find_mode, covariance=start.covariance),
+            find=partial(find_mode, covariance=covariance),
         )
     problem, mode = without_guessing_at_zero(problem, mode)
     return problem, priors, mode
@@ -237,17 +236,17 @@ def turned_round(problem: Problem, found: Estimate) -> Estimate:
     )
 
 
-def more_parameters_than_patterns(problem: Problem) -> bool:
+def more_parameters_than_patterns(problem: Problem, n_turns: int = 0) -> bool:
     """Whether items have more parameters than patterns of responses have shares: 2^J - 1 of a 2PL of J items.
 
-    Each response is one trial; of items that share slopes it is not known.
+    Each response is one trial; of items that share slopes it is not known. Turns of axes that change nothing are none
+    of the parameters.
     """
     rows = problem.rows
     if rows.most_trials is not None or problem.prior.one_slope:
         return False
-    if rows.categories is None:
-        return problem.n_estimated > 2.0 ** min(rows.n_items, 1000) - 1
-    return problem.n_estimated > float((torch.bincount(rows.categories[0]) + 1).double().prod()) - 1
+    columns = problem.columns[0] if rows.categories is None else rows.categories[0]
+    return problem.n_estimated - n_turns > float((torch.bincount(columns) + 1).double().prod()) - 1
 
 
 def errors_of(problem: Problem, found: Estimate) -> Errors:
@@ -301,7 +300,7 @@ def anchored_start(problem: Problem) -> tuple[ItemTensors, Tensor, Tensor]:
     With ability m + s z slopes by z are s a and intercepts d + m a: s and m by least squares.
     """
     start, known, free = problem.starting_values(), problem.prior.fixed.matrix, problem.free
-    known_slope = ~free[:, 0] & problem.has_one_slope
+    known_slope = ~free[:, 0] & problem.scale.where("intercept")[:, 1]  # where slope and intercept are the first two
     a, d = known[known_slope, 0], known[known_slope, 1]
     size = (a @ a).clamp(min=1e-6)
     if float(a @ start.matrix[known_slope, 0]) < 0:

@@ -183,12 +183,10 @@ def words_of_stop(status: Status, instead: str = "") -> str:
         advice = f"leave out items that hardly anybody got right or wrong, or {instead}"
     gradient = f"largest gradient {status.gradient:.1e} standard errors"
     match status.stop:
-        case Stop.CONVERGED if math.isnan(status.gradient):
+        case Stop.CONVERGED | Stop.STEP_LIMIT if math.isnan(status.gradient):
             return ""
         case Stop.CONVERGED:
             return f"{gradient}, last change {status.change:.1e}: below {status.tolerance:g}"
-        case Stop.STEP_LIMIT if math.isnan(status.gradient):
-            return ""
         case Stop.STEP_LIMIT:
             return f"no convergence in {status.steps} steps: {gradient}; {advice}"
         case Stop.AT_BOUND if status.steep_items == ALL_ITEMS:

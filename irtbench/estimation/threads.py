@@ -7,7 +7,7 @@ several times what they gain. Threads with respondents of their own wait once, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -59,6 +59,7 @@ def linear_algebra() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+Part = TypeVar("Part")
 Sums = TypeVar("Sums")
 
 
@@ -71,14 +72,20 @@ def over_spans(rows: ResponseRows, sums: Callable[[ResponseRows], Sums]) -> list
     few = len(rows) * rows.n_items <= FEW_CELLS
     if few or n_threads == 1 or isinstance(rows, SparseRows) or rows.device.type != "cpu":
         return [sums(rows)]
+    spans: Sequence[ResponseRows] = rows.spans(n_threads)
+    return in_threads(sums, spans, n_threads)
 
-    def alone(span: ResponseRows) -> Sums:
+
+def in_threads(made: Callable[[Part], Sums], parts: Iterable[Part], n_threads: int) -> list[Sums]:
+    """What is made of each part, in their order, by so many threads of which each computes alone."""
+
+    def alone(part: Part) -> Sums:
         torch.set_num_threads(1)  # of this thread
         with torch.no_grad():
-            return sums(span)
+            return made(part)
 
     with one_thread(), ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(alone, rows.spans(n_threads)))
+        return list(pool.map(alone, parts))
 
 
 def summed(

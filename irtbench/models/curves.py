@@ -30,8 +30,8 @@ Values = TypeVar("Values", bound=Any)  # an array or a tensor: what has the four
 class Curve(Generic[Values]):
     """P at some z, and its derivatives, each computed when it is first asked for.
 
-    In names of derivatives ``log_p`` is log P and ``log_q`` log(1 - P), ``z`` the linear predictor, ``c`` guessing,
-    ``l`` its logit and ``v`` that of u: ``log_p_zl`` is the derivative of log P by z and l. By the chain rule a
+    In names of derivatives ``log_p`` is log P and ``log_q`` log(1 - P), ``z`` the linear predictor, ``c`` guessing
+    and ``v`` the logit of u: ``log_p_zz`` is the second derivative of log P by z. By the chain rule a
     derivative by theta is a times, and one by the slope theta times, that by z; by the intercept it is the same. All
     have the shape of z, c and u broadcast.
 
@@ -129,7 +129,7 @@ class Curve(Generic[Values]):
         """-missed s (t - (1 - missed) s)."""
         return self.log_q_z * (self.t - (1 - self.missed) * self.s)
 
-    # --- by c and its logit l, dc / dl = c (1 - c) ---
+    # --- by c ---
 
     @cached_property
     def log_p_c(self) -> Values:
@@ -140,31 +140,6 @@ class Curve(Generic[Values]):
     def log_q_c(self) -> Values:
         """-t / (1 - P)."""
         return -self.t / self.q
-
-    @cached_property
-    def log_p_l(self) -> Values:
-        """(1 - c) t guessed."""
-        return self.guessed * self.t * (1 - self.c)
-
-    @cached_property
-    def log_q_l(self) -> Values:
-        """-c (1 - c) t / (1 - P)."""
-        return self.c * (1 - self.c) * self.log_q_c
-
-    @cached_property
-    def log_p_zl(self) -> Values:
-        """-c (1 - c) u s t / P^2."""
-        return -self.guessed * (1 - self.c) * self.u * self.s / self.p * self.t
-
-    @cached_property
-    def log_p_ll(self) -> Values:
-        """log_p_l (1 - 2 c - log_p_l)."""
-        return self.log_p_l * (1 - 2 * self.c - self.log_p_l)
-
-    @cached_property
-    def log_q_ll(self) -> Values:
-        """log_q_l (1 - 2 c - log_q_l)."""
-        return self.log_q_l * (1 - 2 * self.c - self.log_q_l)
 
     # --- by the logit v of u, du / dv = u (1 - u) ---
 

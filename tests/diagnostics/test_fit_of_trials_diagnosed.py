@@ -110,6 +110,6 @@ def test_the_empirical_curve_of_trials_is_that_of_the_trials_one_by_one() -> Non
     # what is of one response each says so
     with pytest.raises(InputError, match="for which this is not available"):
         _ = counted.values
-    found = global_fit(counted, items)
-    assert np.isnan(found.m2)
-    assert "several trials" in found.reason
+    whole = global_fit(counted, items)
+    assert np.isnan(whole.m2)
+    assert "several trials" in whole.reason

@@ -162,10 +162,10 @@ def test_weights_and_weighted_quantiles_by_hand() -> None:
     # they are cut, and add up to one
     ratios = torch.zeros(100, dtype=torch.float64)
     ratios[0] = math.log(99.0)
-    draws = WeightedDraws(torch.zeros(100, 1, 3), ratios)
+    cut = WeightedDraws(torch.zeros(100, 1, 3), ratios)
     # half of all mass on one draw, cut to the root of their number: .1 beside .5
-    assert float(draws.weights[0]) == pytest.approx(1 / 6)
-    assert float(draws.weights.sum()) == pytest.approx(1)
+    assert float(cut.weights[0]) == pytest.approx(1 / 6)
+    assert float(cut.weights.sum()) == pytest.approx(1)
     assert WeightedDraws(torch.zeros(100, 1, 3), torch.zeros(100)).effective == pytest.approx(100)
 
 

@@ -55,7 +55,6 @@ def test_an_items_likelihood_is_that_of_all_responses(trials: int, monkeypatch: 
     alone = ItemLikelihoods.of(problem, items)
     change, gradient, information = alone.derivatives(item, places, c)
     np.testing.assert_allclose(change, expected, atol=1e-8)
-    np.testing.assert_allclose(alone.proportion_correct, data.proportion_correct())
 
     def by_place(x: torch.Tensor) -> torch.Tensor:
         return alone.derivatives(item, x, c)[0].sum()

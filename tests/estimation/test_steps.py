@@ -34,7 +34,7 @@ from irtbench.estimation.fit import problem_of
 from irtbench.estimation.marginal import e_step, fisher_scoring, missing_information
 from irtbench.estimation.marginal.acceleration import StepMemory
 from irtbench.estimation.marginal.e_step import PosteriorTable
-from irtbench.estimation.marginal.fisher_scoring import RoughStart, find_mode
+from irtbench.estimation.marginal.fisher_scoring import find_mode
 from irtbench.estimation.marginal.nodes import BOUND, REACH, Posteriors, nodes_near
 from irtbench.estimation.marginal.observed_information import joint_parameter_covariance
 from irtbench.estimation.threads import FEW_CELLS, threads_for
@@ -50,7 +50,7 @@ def test_a_rough_start_changes_the_steps_and_not_the_maximum(monkeypatch: pytest
     rough = fit_model(responses, standard_errors=False, **words)
     monkeypatch.setattr(fisher_scoring, "SAMPLE", 10**9)
     if of != "a sample":
-        monkeypatch.setattr(scale_fit, "rough_start", lambda problem: RoughStart(problem.starting_values()))
+        monkeypatch.setattr(scale_fit, "rough_start", lambda problem: (problem.starting_values(), None))
     plain = fit_model(responses, standard_errors=False, **words)
     assert rough.converged
     assert plain.converged

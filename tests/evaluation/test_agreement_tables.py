@@ -118,13 +118,13 @@ def test_items_and_respondents_by_hand():
     # respondents: r0: q0 one of two others, q1 the other, q2 not: (1/2 + 1 + 0) / 3; r3 is alone on q3
     shares = peer_agreement(ANSWERS)
     np.testing.assert_allclose(shares[["r0", "r1", "r2", "r3"]], [1 / 2, 3 / 4, 0, np.nan])
-    found = respondent_agreement(ANSWERS, items=ITEMS, gold=labels)
-    np.testing.assert_allclose(found.agreement, [1 / 2, 3 / 4, 0, np.nan])
+    people = respondent_agreement(ANSWERS, items=ITEMS, gold=labels)
+    np.testing.assert_allclose(people.agreement, [1 / 2, 3 / 4, 0, np.nan])
     # typical: q0 (1/2 + 1/2 + 0) / 3, q1 1, q2 0
-    np.testing.assert_allclose(found.expected, [4 / 9, 2 / 3, 1 / 6, np.nan])
-    np.testing.assert_allclose(found.key_share, [2 / 3, 1 / 2, 1 / 2, np.nan])
+    np.testing.assert_allclose(people.expected, [4 / 9, 2 / 3, 1 / 6, np.nan])
+    np.testing.assert_allclose(people.key_share, [2 / 3, 1 / 2, 1 / 2, np.nan])
     # the gold label of q2 is not known
-    np.testing.assert_allclose(found.gold_share, [1, 1, 0, 1])
+    np.testing.assert_allclose(people.gold_share, [1, 1, 0, 1])
 
 
 def test_without_crowd_kit_the_error_says_what_helps(monkeypatch):

@@ -90,9 +90,9 @@ def test_shares_of_points_are_tested_exactly_as_the_points_are() -> None:
     )
     assert found["method"] == "exact"
     assert found["p"] < 1e-4  # less than 10,000 resamples can show
-    chances, points = ["p", "permutation_p", "p_greater"], ["difference", "lower", "upper"]
+    chances, gains = ["p", "permutation_p", "p_greater"], ["difference", "lower", "upper"]
     assert found[chances].tolist() == pytest.approx(twelfths[chances].tolist(), rel=1e-9)
-    assert (12 * found[points]).tolist() == pytest.approx(twelfths[points].tolist(), rel=1e-9)
+    assert (12 * found[gains]).tolist() == pytest.approx(twelfths[gains].tolist(), rel=1e-9)
 
 
 def test_the_three_alternatives():

@@ -41,15 +41,14 @@ GUESSING, UPPER = np.array([0.0, 1e-8, 0.25, 0.4]), np.array([1.0, 1.0, 0.6, 0.9
 
 def test_a_curve_by_hand() -> None:
     # s = 3/4 at z = log 3, c = 1/5: P = 1/5 + 4/5 * 3/4 = 4/5, 1 - P = 1/5, P_z = 4/5 * 3/4 * 1/4 = 3/20.
-    # Of the right responses 1/4 are guessed. Derivatives of log P: by z 3/16, by c (1/4) / (4/5) = 5/16, by logit c
-    # 1/5 4/5 5/16 = 1/20.
+    # Of the right responses 1/4 are guessed. Derivatives of log P: by z 3/16, by c (1/4) / (4/5) = 5/16.
     at = curve(np.log([3.0]), np.array([0.2]))
     for name, expected in {
         **{"s": 3 / 4, "t": 1 / 4, "p": 4 / 5, "q": 1 / 5, "variance": 4 / 25, "guessed": 1 / 4, "known": 3 / 4},
         **{"missed": 1.0, "weight": 15 / 16},
-        **{"log_p_z": 3 / 16, "log_q_z": -3 / 4, "log_p_c": 5 / 16, "log_q_c": -5 / 4, "log_p_l": 1 / 20},
+        **{"log_p_z": 3 / 16, "log_q_z": -3 / 4, "log_p_c": 5 / 16, "log_q_c": -5 / 4},
         # (log P)_zz = P_zz / P - (P_z / P)^2 = -3/32 - 9/256
-        **{"log_q_l": -1 / 5, "log_p_zz": -33 / 256, "log_q_zz": -3 / 16},
+        **{"log_p_zz": -33 / 256, "log_q_zz": -3 / 16},
         # P_z^2 / (P Q) = 9/400 / (4/25)
         "information_zz": 9 / 64,
     }.items():
@@ -87,20 +86,16 @@ def test_derivatives_are_those_of_autograd(which: str, upper: bool) -> None:
     )
     x = torch.stack([torch.ones_like(z), torch.zeros_like(z), low, *([high] if upper else [])], dim=1)[:, :, None]
     both = Logistic(lower=True, upper=upper).log_probabilities(x, z[None], TORCH).diagonal(dim1=0, dim2=2)
-    inputs = {"z": z, "l": low, **({"v": high} if upper else {})}
+    inputs = {"z": z, "c": low, **({"v": high} if upper else {})}
     by_inputs = torch.autograd.grad(both[int(which == "p")].sum(), [*inputs.values()], create_graph=True)
     first = dict(zip(inputs, by_inputs, strict=True))
-    u = torch.sigmoid(high.detach()) if upper else 1.0
-    found = Curve(z.detach(), torch.sigmoid(low.detach()), tensors.logistic, u)
+    u, c = torch.sigmoid(high.detach()) if upper else 1.0, torch.sigmoid(low.detach())
+    first["c"] = first["c"] / (c * (1 - c))
+    found = Curve(z.detach(), c, tensors.logistic, u)
     for name, value in first.items():
         torch.testing.assert_close(getattr(found, f"log_{which}_{name}"), value.detach(), rtol=1e-9, atol=1e-13)
-    (second,) = torch.autograd.grad(first["z"].sum(), z, retain_graph=True)
-    (by_ll,) = torch.autograd.grad(first["l"].sum(), low, retain_graph=True)
+    (second,) = torch.autograd.grad(first["z"].sum(), z)
     torch.testing.assert_close(getattr(found, f"log_{which}_zz"), second, rtol=1e-8, atol=1e-12)
-    torch.testing.assert_close(getattr(found, f"log_{which}_ll"), by_ll, rtol=1e-8, atol=1e-12)
-    if which == "p":
-        (across,) = torch.autograd.grad(first["z"].sum(), low)
-        torch.testing.assert_close(found.log_p_zl, across, rtol=1e-8, atol=1e-12)
 
 
 @pytest.mark.parametrize("items", [ITEMS, RISING], ids=["to 1", "to an upper asymptote"])
@@ -139,7 +134,7 @@ def test_nothing_is_lost_at_the_ends_of_the_scale(theta: float) -> None:
     a = np.array([1.0, -1.0, 25.0, -25.0, 0.0, 25.0, -25.0])
     items = ItemParameters.from_difficulty(a, 0.0, [0, 0, 0, 0, 0.3, 0.2, 0.999])
     at, (log_p, log_q) = item_curves(theta, items), log_icc(theta, items)
-    for name in ["p", "weight", "known", "guessed", "log_p_z", "log_p_zz", "log_p_l", "log_p_zl", "log_p_ll"]:
+    for name in ["p", "weight", "known", "guessed", "log_p_z", "log_p_zz", "log_p_c"]:
         assert np.isfinite(getattr(at, name)).all(), name
     assert (at.p > 0).all()
     assert np.isfinite([log_p, log_q, at.information_zz]).all()

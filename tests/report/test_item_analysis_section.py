@@ -70,6 +70,7 @@ def test_an_option_that_draws_the_able_is_below_its_key(study: irtbench.Study) -
     assert "able" in mine["remark"].iloc[1]
     assert "an option is flagged" in item_details.options_in_words(study.scales)
     (scale,) = study.scales  # and without raw answers there are no options
+    assert scale.analysis is not None
     graded = (replace(scale, analysis=replace(scale.analysis, options=scale.analysis.options.iloc[:0])),)
     assert item_details.options_table(graded).empty
     assert item_details.options_in_words(graded) == ""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, Unpack, overload
 
@@ -44,7 +43,7 @@ from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
 from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.scale_fit import judged, with_positive_direction
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
-from irtbench.estimation.threads import one_thread
+from irtbench.estimation.threads import in_threads
 from irtbench.models.category_parameters import CategoryParameters
 from irtbench.models.coded_scores import Levels
 from irtbench.models.item_parameters import ItemParameters
@@ -247,9 +246,14 @@ def fit_many(
     left = [k for k, reason in enumerate(reasons) if not reason]
     if takes_steps_together(settings):
         small = [k for k in left if is_small(given[k], settings)]
-        groups = groups_of([given[k] for k in small], settings.n_nodes, choose_device(settings.device))
+        device = choose_device(settings.device)
+        groups = groups_of([given[k] for k in small], settings.n_nodes, device)
         groups = [[small[k] for k in group] for group in groups if len(group) >= FEWEST_TOGETHER]
-        for group, found in zip(groups, fit_groups(given, groups, settings, start, seed), strict=True):
+        parts, n_threads = [[given[k] for k in group] for group in groups], torch.get_num_threads()
+        together = in_threads(
+            lambda part: fit_group(part, settings, start, seed), parts, n_threads if device.type == "cpu" else 1
+        )
+        for group, found in zip(groups, together, strict=True):
             for k, fitted in zip(group, found, strict=True):
                 fits[k] = fitted
     alone = [k for k in left if fits[k] is None]
@@ -311,27 +315,6 @@ def is_small(responses: ResponseMatrix, settings: FitSettings) -> bool:
     # with a prior and more items than respondents abilities are estimated too
     few_items = responses.n_items <= min(responses.n_respondents, MOST_COUPLED_ITEMS)
     return responses.trials is None and n_cells <= MOST_CELLS and few_items
-
-
-def fit_groups(
-    scales: Sequence[ResponseMatrix],
-    groups: list[list[int]],
-    settings: FitSettings,
-    start: ItemParameters | None,
-    seed: int,
-) -> list[list[FittedModel | None]]:
-    """Fit each group of scales, in as many threads as torch has: a thread has groups of its own."""
-
-    def alone(group: list[int]) -> list[FittedModel | None]:
-        torch.set_num_threads(1)  # of this thread
-        return fit_group([scales[k] for k in group], settings, start, seed)
-
-    n_threads = min(torch.get_num_threads(), len(groups))
-    with one_thread():
-        if n_threads < 2 or choose_device(settings.device).type != "cpu":
-            return [fit_group([scales[k] for k in group], settings, start, seed) for group in groups]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(alone, groups))
 
 
 def fit_group(

@@ -37,9 +37,8 @@ from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.fisher_scoring import SHORTENED, Climb
 from irtbench.estimation.marginal.observed_information import (
+    added_to_scores,
     complete_information,
-    first_derivatives,
-    inverse_information,
     invert,
 )
 from irtbench.estimation.marginal.problem import START_GUESSING, Estimate, Problem, items_of_correlations
@@ -222,26 +221,6 @@ class StackCounts(Counts):
 
 
 @dataclass(frozen=True)
-class ScaleProblem(Problem):
-    """The problem of one scale at its mode.
-
-    Parameters
-    ----------
-    inverse
-        What `inverse_information` has there; None where it is not wanted.
-    """
-
-    inverse: tuple[Tensor, Tensor] | None = None
-
-
-@inverse_information.register
-def known_inverse(problem: ScaleProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """That of the scale."""
-    assert problem.inverse is not None
-    return problem.inverse
-
-
-@dataclass(frozen=True)
 class StackProblem(Problem):
     """A problem of several scales, each with as many rows in what belongs to items.
 
@@ -310,13 +289,13 @@ class StackProblem(Problem):
             entries["guessing_logit"] = entries["guessing_logit"] & free[:, None]
         return replace(one, densities=densities, entries=entries, fixed=fixed, shared=shared)
 
-    def of_scale(self, k: int, responses: ResponseMatrix, inverse: tuple[Tensor, Tensor] | None) -> ScaleProblem:
+    def of_scale(self, k: int, responses: ResponseMatrix, inverse: tuple[Tensor, Tensor] | None) -> Problem:
         """The problem of one scale, of these responses."""
         own = slice(k * self.stack.width, k * self.stack.width + responses.n_items)
         present = torch.ones_like(self.stack.items[k, : responses.n_items])
         prior = self.prior_of(present, self.guessing_free[own], self.prior.fixed.guessing[own])
         rows = encode_responses(responses, present.device)
-        return ScaleProblem(self.model, rows, self.nodes, prior, inverse=inverse)
+        return Problem(self.model, rows, self.nodes, prior, inverse=inverse)
 
     @property
     def n_scales(self) -> int:
@@ -552,8 +531,8 @@ def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:
     """
     basis, of_steps = problem.nodes.basis, slice(3 if problem.guesses else 2)
     if problem.guesses:
-        first_p, base = first_derivatives(problem, items)
-        right = problem.by_scale((first_p - base).mT.contiguous())
+        each, base = added_to_scores(problem, items)
+        right = problem.by_scale(each.mT.contiguous())
     else:
         base = -torch.sigmoid(items.logits(basis))[:, :, None] * basis
         right = basis.T.expand(problem.n_scales, 1, -1, -1)

@@ -22,13 +22,7 @@ from torch import Tensor
 from irtbench.estimation.marginal import nodes
 from irtbench.estimation.marginal.e_step import Counts, expected_counts
 from irtbench.estimation.marginal.m_step import ItemDerivatives, item_derivatives
-from irtbench.estimation.marginal.observed_information import (
-    added_to_scores,
-    complete_information,
-    missing_information,
-    missing_of_any,
-    natural_by_steps,
-)
+from irtbench.estimation.marginal.observed_information import natural_by_steps
 from irtbench.estimation.marginal.problem import Problem, slope_of_correlation
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.pyro_model.categories import CategoryItems, CollapsedCategories
@@ -87,11 +81,6 @@ class CategoryProblem(Problem):
         """Item and category of each column of numbers right, shape (n_columns,) each."""
         return self.scale.columns
 
-    @property
-    def has_one_slope(self) -> Tensor:
-        """Items whose first two parameters are slope and intercept, shape (n_items,)."""
-        return self.scale.where("intercept")[:, 1]
-
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, 0 where an entry is none, shape (n_items, width)."""
         return torch.where(self.scale.where("slope"), items.matrix, 0.0)
@@ -126,6 +115,8 @@ class CategoryProblem(Problem):
         """What steps are taken in."""
         return items.matrix
 
+    steps = unbounded
+
     def of_unbounded(self, unbounded: Tensor) -> ItemTensors:
         """The same."""
         return ItemTensors.from_matrix(unbounded)
@@ -146,10 +137,6 @@ class CategoryProblem(Problem):
                 own = part.model.unbounded(moved(part.model, read[item, : part.n_parameters]))
                 matrix[item, : part.n_parameters] = torch.from_numpy(own).to(matrix)
         return ItemTensors.from_matrix(matrix)
-
-    def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
-        """P of each item of right and wrong at abilities of shape (n, n_abilities), shape (n, n_items)."""
-        return -torch.expm1(self.scale.log_odds(items.matrix, theta.T)[1]).T
 
     def row(self, items: ItemTensors) -> CollapsedCategories:
         """The distribution of a respondent's row at these items."""
@@ -213,45 +200,11 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
         information[part.items, of_part, of_part] += weighted.mT @ first.flatten(1, 2)
         missing[part.items, of_part] = torch.einsum("jkqp,jkq->jpq", p[..., None] * first, by_theta[..., 0])
         known += torch.einsum("jkq,jkq->q", p, by_theta[..., 0].square())
-    gradient = torch.where(problem.free, gradient, 0.0)
-    information = torch.where(problem.estimated_pairs, information, problem.identity)
     if len(theta) > 1:  # as with right and wrong: too many nodes to couple the items at each
-        return ItemDerivatives(items, gradient, information, None)
+        return ItemDerivatives.of(problem, items, gradient, information, None)
     precision = (counts.respondents + known) @ nodes.bins
     missing = (missing @ nodes.bins) * precision.clamp(min=1e-300).rsqrt()
-    missing = torch.where(problem.free[:, :, None], missing, 0.0)
-    return ItemDerivatives(items, gradient, information, missing, precision[None])
-
-
-@complete_information.register
-def complete_category_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
-    """That of items in categories."""
-    x, theta, counts = items.matrix, problem.nodes.theta.T, problem.counts(items)
-    complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-    for part in problem.scale.parts:
-        own, of_part = part.expected(counts.n, counts.r), slice(part.n_parameters)
-        complete[part.items, of_part, of_part] += part.curvature(x, theta, own)
-    return complete
-
-
-@missing_information.register
-def missing_of_categories(
-    problem: CategoryProblem, items: ItemTensors, complete: Tensor, *, own: bool = False
-) -> Tensor:
-    """That of items in categories."""
-    return missing_of_any(problem, items, complete, own=own)
-
-
-@added_to_scores.register
-def added_by_categories(problem: CategoryProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """Derivatives of the log-probability of the lowest category, and what those of the others are more."""
-    x, theta, scale = items.matrix, problem.nodes.theta.T, problem.scale
-    later, lowest = (x.new_zeros(n, theta.shape[1], scale.width) for n in (len(scale.item_of_column), len(scale)))
-    for part in scale.parts:
-        by_x, of_part = part.derivatives(x, theta)[1], slice(part.n_parameters)
-        later[part.columns, :, of_part] = by_x[:, 1:] - by_x[:, :1]
-        lowest[part.items, :, of_part] = by_x[:, 0]
-    return later, lowest
+    return ItemDerivatives.of(problem, items, gradient, information, missing, precision[None])
 
 
 @natural_by_steps.register

@@ -98,11 +98,22 @@ class PosteriorTable:
         log_total[::2], log_total[1::2] = self.log_total, halfway.log_total
         return PosteriorTable(self.first, self.step / 2, self.theta, posterior, log_total)
 
-    def cells(self, sums: Tensor) -> tuple[Tensor, Tensor]:
-        """The cell of the table each sum is in, and how far it is into it, from 0 to 1."""
-        place = (sums - self.first).div_(self.step)
-        cell = place.to(torch.int64).clamp_(0, len(self.log_total) - 2)
-        return cell, place.sub_(cell)
+    def walk(
+        self, rows: ResponseRows, slope: Tensor, functions: Hermite, powers: Tensor, *cells: int
+    ) -> Iterator[tuple[Batch, Tensor]]:
+        """Batches of respondents with functions of the sum of each, shape (n_batch, n_functions).
+
+        To `powers` are added 1, t, t^2 and t^3 of respondents so far, from 0 to 1, into each cell, shape (4, n_cells).
+        """
+        for batch in batches(rows, *cells):
+            place = (batch.correct @ slope).sub_(self.first).div_(self.step)
+            cell = place.to(torch.int64).clamp_(0, len(self.log_total) - 2)
+            part = place.sub_(cell)
+            weight = torch.ones_like(part)
+            for total in powers:
+                total += torch.bincount(cell, weight, minlength=len(total))
+                weight = weight * part
+            yield batch, functions.values(cell, part, rows.scratch)
 
     def expectations(self, functions: Tensor) -> Hermite:
         """Posterior means of functions of theta, given at the nodes, shape (n_functions, n_nodes)."""
@@ -120,7 +131,7 @@ class PosteriorTable:
     def sums(self, powers: Tensor) -> tuple[Tensor, Tensor]:
         """The log-likelihoods' sum over respondents, and the expected number of them at each node, shape (n_nodes,).
 
-        `powers` say where in the table they are, see `add_powers`.
+        `powers` say where in the table they are, see `walk`.
         """
         value, rise = self.weights(powers)
         mean = self.posterior @ self.theta
@@ -185,14 +196,6 @@ class Hermite:
         constant, first, second, third = own.view(-1, 4, n_functions).unbind(1)
         part = part[:, None]
         return third.mul_(part).add_(second).mul_(part).add_(first).mul_(part).add_(constant)
-
-
-def add_powers(powers: Tensor, cell: Tensor, part: Tensor) -> None:
-    """Add 1, t, t^2 and t^3 of respondents so far into these cells to their sums, shape (4, n_cells)."""
-    weight = torch.ones_like(part)
-    for total in powers:
-        total += torch.bincount(cell, weight, minlength=len(total))
-        weight = weight * part
 
 
 BATCH_CELLS = {"cpu": 2**19, "cuda": 2**26}  # respondents x (nodes or items) held at once
@@ -318,10 +321,8 @@ def tabulated_sums(rows: ResponseRows, row: CollapsedLogistic) -> tuple[Tensor, 
 
     def of_span(span: ResponseRows) -> tuple[Tensor, ...]:
         r, powers = slope.new_zeros(rows.n_items, 1), slope.new_zeros(4, len(means.coefficients))
-        for batch in batches(span, len(table.theta)):
-            cell, part = table.cells(batch.correct @ slope)
-            add_powers(powers, cell, part)
-            r[:, 0] += batch.correct_by_item @ means.values(cell, part, span.scratch)[:, 0]
+        for batch, mean in table.walk(span, slope, means, powers, len(table.theta)):
+            r[:, 0] += batch.correct_by_item @ mean[:, 0]
         log_likelihood, respondents = table.sums(powers)
         return log_likelihood, slope.new_zeros(()), r, respondents
 

@@ -421,40 +421,26 @@ SHARE_FOR_CURVATURE, MOST_FOR_CURVATURE = 20, 200_000  # one of so many, and no 
 SHARE_OF_INCOMPLETE = 100  # with missing responses the curvature costs as much as many passes
 
 
-@dataclass(frozen=True)
-class RoughStart:
-    """Items to start from.
-
-    Parameters
-    ----------
-    items
-        Near the mode.
-    covariance
-        Of the mode, nearly, by (slope, intercept, c) of all items, shape (n_items, 3, n_items, 3); None if not known.
-    """
-
-    items: ItemTensors
-    covariance: Tensor | None = None
-
-
-def rough_start(problem: Problem) -> RoughStart:
+def rough_start(problem: Problem) -> tuple[ItemTensors, Tensor | None]:
     """Starting values where a few steps on a smaller problem lead, which cost next to nothing.
+
+    Items near the mode, and its covariance, nearly, by (slope, intercept, c) of all items, shape (n_items, 3, n_items,
+    3); None if that is not known.
 
     With many respondents the smaller problem has some of them, and with very many so many that they show the
     curvature too; with guessing, whose steps take longer and are more, it has every second node and single precision.
     """
-    stride = problem.rows.n_respondents // SAMPLE
+    stride, smaller = problem.rows.n_respondents // SAMPLE, problem
     if isinstance(problem.rows, SparseRows):
-        return RoughStart(problem.starting_values())
+        return problem.starting_values(), None
     if stride >= LEAST_STRIDE:
-        items = items_of(replace(problem, rows=problem.rows.every(stride)))
-        return RoughStart(problem.starting_values()) if items is None else with_curvature(problem, items)
-    if problem.guesses:
+        smaller = replace(problem, rows=problem.rows.every(stride))
+    elif problem.guesses:
         coarse = normal_grid(len(problem.nodes.theta) // 2 + 1)
         nodes = NodeTensors.from_quadrature(coarse, dtype=torch.float32, device=problem.rows.device)
-        items = items_of(replace(problem, nodes=nodes))
-        return RoughStart(problem.starting_values() if items is None else items)
-    return RoughStart(problem.starting_values())
+        smaller = replace(problem, nodes=nodes)
+    items = None if smaller is problem else items_of(smaller)
+    return (problem.starting_values(), None) if items is None else with_curvature(problem, items)
 
 
 def items_of(smaller: Problem, start: ItemTensors | None = None) -> ItemTensors | None:
@@ -463,7 +449,7 @@ def items_of(smaller: Problem, start: ItemTensors | None = None) -> ItemTensors 
     return mode.items if mode.status.converged else None
 
 
-def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
+def with_curvature(problem: Problem, items: ItemTensors) -> tuple[ItemTensors, Tensor | None]:
     """The mode and the covariance of a larger sample, where respondents are so many that it is worth while.
 
     Not with guessing, whose logit the covariance is of, nor where the model draws one slope.
@@ -472,10 +458,10 @@ def with_curvature(problem: Problem, items: ItemTensors) -> RoughStart:
     n_sample = min(n // (SHARE_FOR_CURVATURE if rows.complete else SHARE_OF_INCOMPLETE), MOST_FOR_CURVATURE)
     simple = not problem.guesses and problem.n_factors == 1 and not problem.prior.one_slope
     if isinstance(rows, SparseRows) or n < FEWEST_FOR_CURVATURE or not simple or len(items) > MOST_COUPLED_ITEMS:
-        return RoughStart(items)
+        return items, None
     sample = replace(problem, rows=rows.every(n // n_sample))
     nearer = items_of(sample, items)
     if nearer is None:
-        return RoughStart(items)
+        return items, None
     covariance, loose = joint_parameter_covariance(sample, nearer)
-    return RoughStart(nearer, covariance * len(sample.rows) / n if not bool(loose.any()) else None)
+    return nearer, covariance * len(sample.rows) / n if not bool(loose.any()) else None

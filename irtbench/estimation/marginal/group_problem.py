@@ -309,10 +309,8 @@ def group_derivatives(problem: GroupProblem, parameters: ItemTensors, counts: Gr
             information[row, at, at] = torch.diag(seen)
             rate = torch.stack([torch.ones_like(z) / deviation**2, math.sqrt(2) * z / deviation]) * own.respondents
             lost[row, at] = -(rate @ nodes.bins) * found.precision.clamp(min=1e-300).rsqrt()
-        missing.append(torch.where(problem.free[:, :, None], lost, 0.0))
-    gradient = torch.where(problem.free, gradient, 0.0)
-    information = torch.where(problem.estimated_pairs, information, problem.identity)
-    return ItemDerivatives(parameters, gradient, information, torch.cat(missing, dim=2))
+        missing.append(lost)
+    return ItemDerivatives.of(problem, parameters, gradient, information, torch.cat(missing, dim=2))
 
 
 @observed_information.register

@@ -143,14 +143,14 @@ def guessing_intervals(
     tensors = problem.from_public(items)
     own = own_items(problem, items, tensors, joint)
     shared = np.maximum(np.nan_to_num(variances(items) - variances(own)), 0.0)
-    likelihoods = ItemLikelihoods.of(problem, tensors)
-    highest = HIGHEST * likelihoods.proportion_correct.cpu().numpy()
-    start, reach = start_of_profiles(problem, own, tensors, likelihoods.n_responses.cpu().numpy(), highest)
+    n_responses, n_correct = problem.n_by_item.cpu().numpy(), problem.rows.n_correct.cpu().numpy()
+    highest = HIGHEST * n_correct / n_responses
+    start, reach = start_of_profiles(problem, own, tensors, n_responses, highest)
     chosen = np.flatnonzero(wanted & (items.guessing < highest))
     if not chosen.size:
         return ends
     sign = np.array([-1.0, 1.0])[:, None]
-    rows = profiles(likelihoods, chosen, start, reach, highest)
+    rows = profiles(ItemLikelihoods.of(problem, tensors), chosen, start, reach, highest)
     for j, own_rows in zip(chosen, rows, strict=True):
         if own_rows.shape[1] > 1:
             lower, centre, upper = ends_of(own_rows)

@@ -10,6 +10,7 @@ cells are for what its logarithm has beyond that.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,26 +30,6 @@ MOST_STEPS = 12
 SMALL_GAIN = 0.1  # twice the likelihood that a step would gain, where steps end
 LARGEST_STEP = 1.0
 FUNCTIONS = 6  # of theta, whose expectations are the likelihood and its derivatives
-
-
-@dataclass(frozen=True)
-class Responses:
-    """Respondents with k right and m wrong responses to each item, in cells of nearly one posterior.
-
-    Parameters
-    ----------
-    k, m
-        1 and 0, or 0 and 1; with several trials more.
-    number
-        Respondents in each cell, shape (n_items, n_cells).
-    beyond
-        The sum of their posteriors less that of their cells' mean posteriors, shape (n_items, n_nodes).
-    """
-
-    k: float
-    m: float
-    number: Tensor
-    beyond: Tensor
 
 
 @dataclass(frozen=True)
@@ -116,7 +97,9 @@ class ItemLikelihoods:
     posterior
         Mean posterior of theta in each cell, shape (n_cells, n_nodes).
     responses
-        All that were given.
+        By k right and m wrong responses, 1 and 0 or 0 and 1, with several trials more: the number of respondents who
+        gave them in each cell, shape (n_items, n_cells), and the sum of their posteriors less that of their cells' mean
+        posteriors, shape (n_items, n_nodes).
     prior
         Of (a, d).
     """
@@ -125,7 +108,7 @@ class ItemLikelihoods:
     log_weights: Tensor
     items: ItemTensors
     posterior: Tensor
-    responses: tuple[Responses, ...]
+    responses: Mapping[tuple[float, float], tuple[Tensor, Tensor]]
     prior: LinearPrior
 
     @classmethod
@@ -135,16 +118,6 @@ class ItemLikelihoods:
         responses = responses_in_cells(problem, items, cells, posterior)
         nodes = problem.nodes
         return cls(nodes.basis, nodes.log_weights, items, posterior, responses, LinearPrior.of(problem, items))
-
-    @cached_property
-    def n_responses(self) -> Tensor:
-        """Number of responses, shape (n_items,)."""
-        return torch.stack([(part.k + part.m) * part.number.sum(dim=1) for part in self.responses]).sum(dim=0)
-
-    @cached_property
-    def proportion_correct(self) -> Tensor:
-        """Share of the responses that are right, shape (n_items,)."""
-        return torch.stack([part.k * part.number.sum(dim=1) for part in self.responses]).sum(dim=0) / self.n_responses
 
     @cached_property
     def estimated(self) -> Curve[Tensor]:
@@ -233,20 +206,20 @@ class ItemLikelihoods:
 
     def _derivatives(self, item: Tensor, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same without the prior, of not too many."""
-        at, estimated = curve(x @ self.basis.T, c[:, None]), self._estimated(item)
-        theta = self.basis[:, 0]
+        z, theta = self.estimated.z[item], self.basis[:, 0]
+        at, estimated = curve(x @ self.basis.T, c[:, None]), curve(z, self.items.guessing[item, None])
         change, sums = torch.zeros_like(c), x.new_zeros(8, len(c))
-        for part in self.responses:
-            ratio, first, second = relative_to(at, estimated, part.k, part.m)
+        for (k, m), (in_cells, beyond) in self.responses.items():
+            ratio, first, second = relative_to(at, estimated, k, m)
             by_z, by_zz = ratio * first, ratio * (first.square() + second)
             functions = torch.stack([ratio, by_z * theta, by_z, by_zz * theta.square(), by_zz * theta, by_zz])
             likelihood, *rest = (functions.flatten(0, 1) @ self.posterior.T).unflatten(0, (FUNCTIONS, len(c))).unbind(0)
             by_a, by_d, *by_pairs = (term / likelihood for term in rest)
-            number = part.number[item]
+            number = in_cells[item]
             change += (number * likelihood.log()).sum(dim=1)
             products = by_a.square(), by_a * by_d, by_d.square()
             sums += torch.stack([(number * term).sum(dim=1) for term in (by_a, by_d, *products, *by_pairs)])
-            exact = (functions * part.beyond[item]).sum(dim=2)
+            exact = (functions * beyond[item]).sum(dim=2)
             change += exact[0]
             sums[:2] += exact[1:3]
             sums[5:] += exact[3:]
@@ -257,10 +230,6 @@ class ItemLikelihoods:
         entries = torch.where(definite, by_hessian, by_scores)
         information = entries[[0, 1, 1, 2]].T.unflatten(1, (2, 2))
         return change, sums[:2].T, information + 1e-9 * torch.eye(2, dtype=x.dtype, device=x.device)
-
-    def _estimated(self, item: Tensor) -> Curve[Tensor]:
-        """The curves of these items at their estimates."""
-        return curve(self.estimated.z[item], self.items.guessing[item, None])
 
 
 def newton_step(gradient: Tensor, information: Tensor) -> tuple[Tensor, Tensor]:
@@ -282,7 +251,9 @@ def relative_to(at: Curve[Tensor], estimated: Curve[Tensor], k: float, m: float)
     return log_ratio.exp(), first, second
 
 
-def responses_in_cells(problem: Problem, items: ItemTensors, cells: Tensor, posterior: Tensor) -> tuple[Responses, ...]:
+def responses_in_cells(
+    problem: Problem, items: ItemTensors, cells: Tensor, posterior: Tensor
+) -> Mapping[tuple[float, float], tuple[Tensor, Tensor]]:
     """Who gave each number of right and wrong responses to each item, and how their posteriors differ from the cells'.
 
     Parameters
@@ -292,24 +263,20 @@ def responses_in_cells(problem: Problem, items: ItemTensors, cells: Tensor, post
     posterior
         In each cell, shape (n_cells, n_nodes).
     """
-    number: dict[tuple[float, float], Tensor] = {}
-    exact: dict[tuple[float, float], Tensor] = {}
-    first = 0
+    found, first = dict[tuple[float, float], tuple[Tensor, Tensor]](), 0
     for batch, own in posteriors(problem, items, 0):
         correct = batch.correct.to_dense()
         asked = torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()
         mine = cells[first : first + len(own)]
         first += len(own)
         for pair in right_and_wrong(correct, asked - correct):
-            if pair not in number:
-                number[pair] = correct.new_zeros(len(posterior), correct.shape[1])
-                exact[pair] = correct.new_zeros(correct.shape[1], own.shape[1])
+            if pair not in found:
+                found[pair] = own.new_zeros(len(posterior), len(items)), own.new_zeros(len(items), own.shape[1])
             given = ((correct == pair[0]) & (asked - correct == pair[1])).to(correct)
-            number[pair].index_add_(0, mine, given)
-            exact[pair] += given.T @ own
-    return tuple(
-        Responses(k, m, part.T.contiguous(), exact[k, m] - part.T @ posterior) for (k, m), part in number.items()
-    )
+            number, exact = found[pair]
+            number.index_add_(0, mine, given)
+            exact += given.T @ own
+    return {pair: (number.T.contiguous(), exact - number.T @ posterior) for pair, (number, exact) in found.items()}
 
 
 def right_and_wrong(right: Tensor, wrong: Tensor) -> list[tuple[float, float]]:

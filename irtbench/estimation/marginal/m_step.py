@@ -153,6 +153,23 @@ class ItemDerivatives:
     missing: Tensor | None
     precision: Tensor | None = None
 
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        items: ItemTensors,
+        gradient: Tensor,
+        information: Tensor,
+        missing: Tensor | None,
+        precision: Tensor | None = None,
+    ) -> ItemDerivatives:
+        """Those by what is estimated, from those by all parameters."""
+        if not problem.all_free:
+            gradient = torch.where(problem.free, gradient, 0.0)
+            information = torch.where(problem.estimated_pairs, information, problem.identity)
+            missing = None if missing is None else torch.where(problem.free[:, :, None], missing, 0.0)
+        return cls(items, problem.without_fixed_directions(gradient), information, missing, precision)
+
     def of_items(self, which: Tensor) -> ItemDerivatives:
         """Those of some items, without the precision."""
         missing = None if self.missing is None else self.missing[which]
@@ -178,7 +195,7 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
     no more out than there is, so that the information of all items less U U' stays positive.
     """
     gradient, information = problem.prior.derivatives(items, by_logit=False)
-    rate = problem.rate(items)
+    rate = items.slope if problem.n_factors == 1 else None  # of logits by theta
     most = max(1, MOST_CELLS // len(problem.nodes.theta))
     parts = [
         sums_over_nodes(problem.nodes, items, counts, slice(first, first + most), binned=rate is not None)
@@ -193,11 +210,7 @@ def item_derivatives(problem: Problem, items: ItemTensors, counts: Counts) -> It
         of_items = (rate.square() * by_z).view(problem.n_scales, -1, by_z.shape[1]).sum(dim=1)
         precision = counts.respondents.view(problem.n_scales, -1) @ problem.nodes.bins + of_items
         missing *= (rate * problem.of_items(precision.clamp(min=1e-300).rsqrt()))[:, None, :]
-    if not problem.all_free:
-        gradient = torch.where(problem.free, gradient, 0.0)
-        information = torch.where(problem.estimated_pairs, information, problem.identity)
-        missing = None if missing is None else torch.where(problem.free[:, :, None], missing, 0.0)
-    return ItemDerivatives(items, problem.without_fixed_directions(gradient), information, missing, precision)
+    return ItemDerivatives.of(problem, items, gradient, information, missing, precision)
 
 
 def sums_over_nodes(

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from irtbench.estimation.marginal.e_step import BATCH_CELLS, PosteriorTable, add_powers, at, batches
+from irtbench.estimation.marginal.e_step import BATCH_CELLS, PosteriorTable, at
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.estimation.threads import one_thread, summed
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
@@ -180,10 +180,7 @@ def tabulated_sums(problem: Problem, items: ItemTensors, functions: Tensor, *, o
     def of_span(span: ResponseRows) -> tuple[Tensor, ...]:
         both_right, mixed = slope.new_zeros([n_items] * (1 if own else 2)), slope.new_zeros(len(base), n_items)
         powers = slope.new_zeros(4, len(covariances.coefficients))
-        for batch in batches(span, n_items, WIDEST):
-            cell, part = table.cells(batch.correct @ slope)
-            add_powers(powers, cell, part)
-            covariance = covariances.values(cell, part, span.scratch)
+        for batch, covariance in table.walk(span, slope, covariances, powers, n_items, WIDEST):
             both_right += sums_of_right(batch, covariance[:, 0], span, own=own)
             mixed += covariance[:, 1:].T @ batch.correct
         return both_right, mixed, table.covariance_sums(powers, base)

@@ -29,41 +29,12 @@ from irtbench.estimation.marginal.missing_information import (
     score_covariances,
 )
 from irtbench.estimation.marginal.problem import Problem
-from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors, curve
+from irtbench.models.pyro_model.tensors import GUESSING, LINEAR, ItemTensors
 
 MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of gigabytes
 MOST_INFLATION = 1e4  # of a variance by the other parameters' not being known: standard errors a hundred times as wide
 
 
-def first_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """Of log P and log(1 - P) by (slopes, intercept, logit c) at each node, shape (n_items, n_nodes, width) each."""
-    basis = problem.nodes.basis
-    at = curve(items.logits(basis), items.guessing[:, None])
-
-    def by_both(z: Tensor, c: Tensor) -> Tensor:
-        return torch.cat([z[:, :, None] * basis, c.expand_as(z)[:, :, None]], dim=2)
-
-    return by_both(at.log_p_z, at.log_p_l), by_both(at.log_q_z, at.log_q_l)
-
-
-def second_derivatives(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """The same again, shape (n_items, n_nodes, width, width) each."""
-    basis = problem.nodes.basis
-    at = curve(items.logits(basis), items.guessing[:, None])
-
-    def by_pairs(zz: Tensor, zc: Tensor, cc: Tensor) -> Tensor:
-        found = torch.nn.functional.pad(zz[:, :, None, None] * basis[:, :, None] * basis[:, None, :], (0, 1, 0, 1))
-        found[:, :, :-1, -1] = found[:, :, -1, :-1] = zc[:, :, None] * basis
-        found[:, :, -1, -1] = cc
-        return found
-
-    return (
-        by_pairs(at.log_p_zz, at.log_p_zl, at.log_p_ll),
-        by_pairs(at.log_q_zz, torch.zeros_like(at.s), at.log_q_ll),
-    )
-
-
-@singledispatch
 def complete_information(problem: Problem, items: ItemTensors) -> Tensor:
     """The information of complete data on each item, prior included, shape (n_items, width, width).
 
@@ -76,32 +47,33 @@ def complete_information(problem: Problem, items: ItemTensors) -> Tensor:
         linear = complete[:, LINEAR, LINEAR]
         linear += ((counts.n * s).mul_(1 - s) @ products).view(linear.shape)
         return complete
-    second_p, second_q = second_derivatives(problem, items)
-    complete -= torch.einsum("jq,jqkl->jkl", counts.r, second_p)
-    return complete - torch.einsum("jq,jqkl->jkl", counts.n - counts.r, second_q)
+    x, theta = problem.steps(items), problem.nodes.theta.T
+    for part in problem.scale.parts:
+        own, of_part = part.expected(counts.n, counts.r), slice(part.n_parameters)
+        complete[part.items, of_part, of_part] += part.curvature(x, theta, own)
+    return complete
 
 
-@singledispatch
 def added_to_scores(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """What a response in each column adds to the score of its item, and what any response to an item adds.
 
-    Shapes (n_columns, n_nodes, width), (n_items, n_nodes, width): of any the derivative of log(1 - P), of a correct one
-    what that of log P is more.
+    Shapes (n_columns, n_nodes, width), (n_items, n_nodes, width): of any the derivative of the log-probability of the
+    lowest category (log(1 - P)), of one in a later category what that of its own is more.
     """
-    first_p, first_q = first_derivatives(problem, items)
-    return first_p - first_q, first_q
+    x, theta, width, scale = problem.steps(items), problem.nodes.theta.T, problem.free.shape[1], problem.scale
+    later, lowest = (x.new_zeros(n, theta.shape[1], width) for n in (len(scale.item_of_column), len(scale)))
+    for part in scale.parts:
+        by_x, of_part = part.derivatives(x, theta)[1], slice(part.n_parameters)
+        later[part.columns, :, of_part] = by_x[:, 1:] - by_x[:, :1]
+        lowest[part.items, :, of_part] = by_x[:, 0]
+    return later, lowest
 
 
 @singledispatch
 def missing_information(problem: Problem, items: ItemTensors, complete: Tensor, *, own: bool = False) -> Tensor:
     """The sum of the scores' posterior covariances, shape (n_items, width, n_items, width)."""
-    if problem.rows.complete and not problem.guesses:
+    if problem.rows.complete and not (problem.guesses or problem.prior.on_logits):
         return missing_of_complete_rows(problem, items, own=own)
-    return missing_of_any(problem, items, complete, own=own)
-
-
-def missing_of_any(problem: Problem, items: ItemTensors, complete: Tensor, *, own: bool = False) -> Tensor:
-    """The same of any responses, by what they add to the scores."""
     added = added_to_scores(problem, items)
     if problem.n_factors > 1:
         return missing_by_nodes(problem, items, *added)
@@ -116,10 +88,9 @@ def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
     return (torch.block_diag(*complete) - missing)[chosen][:, chosen]
 
 
-@singledispatch
 def inverse_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Inverse of the observed information by what is estimated (`Problem.by_estimated`), and what is loose."""
-    return invert(of_estimated(problem, observed_information(problem, items)))
+    return problem.inverse or invert(of_estimated(problem, observed_information(problem, items)))
 
 
 def of_estimated(problem: Problem, information: Tensor) -> Tensor:
@@ -280,11 +251,6 @@ class Errors:
     joint: NDArray[np.float64] | None
     loose: Tensor
     moments: tuple[float, float] = (0.0, 0.0)
-
-
-def ability_vanishes(problem: Problem, items: ItemTensors) -> bool:
-    """Whether what items share has taken all their slopes to 0."""
-    return problem.prior.shared is not None and float(problem.slopes(items).abs().max()) <= LEAST_SD
 
 
 def shared_errors(problem: Problem, items: ItemTensors) -> Errors:

@@ -14,7 +14,9 @@ from torch import Tensor
 from irtbench.estimation.marginal.e_step import Counts, batches, expected_counts
 from irtbench.estimation.status import Status
 from irtbench.estimation.threads import total
+from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.collapsed import CollapsedLogistic
 from irtbench.models.pyro_model.rows import Batch, ResponseRows, as_rows
 from irtbench.models.pyro_model.sites import ItemModel, ItemPrior, trace_model
@@ -111,6 +113,8 @@ class Problem:
         Directions in which no step goes, orthonormal, shape (n_directions, n_items, n_factors + 2). Where items are
         many and respondents few, location and scale of theta are set by standardising the respondents, and the steps
         leave them alone.
+    inverse
+        What `inverse_information` has at the mode; None where that is not known.
     """
 
     model: ItemModel
@@ -118,6 +122,7 @@ class Problem:
     nodes: NodeTensors
     prior: ItemPrior
     fixed_directions: Tensor | None = None
+    inverse: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> Self:
@@ -154,6 +159,12 @@ class Problem:
         """Whether any item has a lower asymptote; without one the log odds are linear in theta."""
         fixed = self.prior.fixed.guessing > 0
         return bool((self.guessing_free | fixed).any())
+
+    @cached_property
+    def scale(self) -> CategoryItems:
+        """The items by the models of their curves, of which `steps` are the parameters."""
+        each = [Logistic(lower=guessed) for guessed in (self.guessing_free | (self.prior.fixed.guessing > 0)).tolist()]
+        return CategoryItems(each, [2] * len(each), self.n_factors, self.free.device)
 
     @cached_property
     def free(self) -> Tensor:
@@ -226,11 +237,6 @@ class Problem:
         own = self.column_scores * by_column
         return own.new_zeros(self.rows.n_items).index_add_(0, self.columns[0], own)
 
-    @property
-    def has_one_slope(self) -> Tensor:
-        """Items whose first two parameters are slope and intercept, shape (n_items,)."""
-        return torch.ones_like(self.guessing_free)
-
     def slopes(self, items: ItemTensors) -> Tensor:
         """Slopes by each ability, shape (n_items, n_slopes)."""
         return items.slope
@@ -267,6 +273,10 @@ class Problem:
         logit = torch.where(self.guessing_free, torch.logit(items.guessing), 0.0)
         return torch.cat([items.linear, logit[:, None]], dim=1)
 
+    def steps(self, items: ItemTensors) -> Tensor:
+        """(a, d, logit c) of each item, what its curve's derivatives are by, shape (n_items, 3)."""
+        return torch.cat([items.linear, torch.logit(items.guessing)[:, None]], dim=1)
+
     def of_unbounded(self, unbounded: Tensor) -> ItemTensors:
         """The inverse of `unbounded`."""
         return ItemTensors.from_matrix(self.as_read(unbounded))
@@ -281,15 +291,8 @@ class Problem:
         return ItemTensors.from_matrix(parameters)
 
     def probability_right(self, items: ItemTensors, theta: Tensor) -> Tensor:
-        """P of each item at abilities of shape (n, n_factors), shape (n, n_items)."""
-        return items.guessing + (1 - items.guessing) * torch.sigmoid(theta @ items.slope.T + items.intercept)
-
-    def rate(self, items: ItemTensors) -> Tensor | None:
-        """Derivative of each item's logit by theta, in each bin of nodes or in all alike; None for several abilities.
-
-        Shape (n_items, n_bins) or (n_items, 1).
-        """
-        return items.slope if self.n_factors == 1 else None
+        """P of each item of right and wrong at abilities of shape (n, n_factors), shape (n, n_items)."""
+        return -torch.expm1(self.scale.log_odds(self.steps(items), theta.T)[1]).T
 
     def without_fixed_directions(self, matrix: Tensor) -> Tensor:
         """Take the fixed directions out of a gradient or a step."""
