@@ -7,7 +7,7 @@ several times what they gain. Threads with respondents of their own wait once, a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -76,16 +76,19 @@ def over_spans(rows: ResponseRows, sums: Callable[[ResponseRows], Sums]) -> list
     return in_threads(sums, spans, n_threads)
 
 
-def in_threads(made: Callable[[Part], Sums], parts: Iterable[Part], n_threads: int) -> list[Sums]:
-    """What is made of each part, in their order, by so many threads of which each computes alone."""
+def in_threads(made: Callable[[Part], Sums], parts: Sequence[Part], n_threads: int) -> list[Sums]:
+    """What is made of each part, in their order, by so many threads of which each computes alone; one is this one."""
 
     def alone(part: Part) -> Sums:
         torch.set_num_threads(1)  # of this thread
         with torch.no_grad():
             return made(part)
 
-    with one_thread(), ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(alone, parts))
+    with one_thread():
+        if min(n_threads, len(parts)) < 2:
+            return [alone(part) for part in parts]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(alone, parts))
 
 
 def summed(
