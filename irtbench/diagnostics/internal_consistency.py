@@ -214,7 +214,8 @@ class InternalConsistency(Figures):
     Parameters
     ----------
     alpha, alpha_lower, alpha_upper
-        Coefficient alpha, for right and wrong responses the same as KR-20, and its interval.
+        Coefficient alpha, for right and wrong responses the same as KR-20, and its interval, NaN where all items of
+        each respondent are alike, which says nothing of how sure that is.
     omega
         Omega total of one factor of the tetrachoric correlations: for the normal variables behind the responses.
     standard_error
@@ -295,8 +296,8 @@ def internal_consistency(responses: ResponsesLike, *, level: float = 0.95) -> In
 
 
 def feldt_interval(alpha: float, n: float, k: int, level: float) -> tuple[float, float]:
-    """Interval of alpha of k items and n respondents with normal scores; NaN for one respondent."""
-    if n < 2:
+    """Interval of alpha of k items and n respondents with normal scores; NaN for one respondent, or an alpha of 1."""
+    if n < 2 or alpha > 1 - TINY:
         return np.nan, np.nan
     lower, upper = 1 - (1 - alpha) * fdtri(n - 1, (n - 1) * (k - 1), [(1 + level) / 2, (1 - level) / 2])
     return float(lower), float(upper)
@@ -319,7 +320,7 @@ def _variance_by_jackknife(responses: ResponseMatrix, own: float, total: float) 
     without, varying = np.array([[own], [total]]) - lost
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithms = np.log(np.where(varying > TINY * total, k * without / varying - 1, np.nan))
-    variance = float((n_rows - 1) * logarithms.var())
+        variance = float((n_rows - 1) * logarithms.var())
     return variance if np.isfinite(variance) else np.inf
 
 

@@ -76,6 +76,9 @@ def test_the_interval_of_alpha_is_as_wide_as_the_jackknife_says() -> None:
     found = internal_consistency(few)
     assert n < 25
     assert (found.alpha_lower, found.alpha_upper) == pytest.approx(feldt_interval(found.alpha, n, 6, 0.95))
+    alike = internal_consistency(np.array([[1.0] * 3, [0.0] * 3, [1.0] * 3]))
+    assert alike.alpha == pytest.approx(1)
+    assert np.isnan([alike.alpha_lower, alike.alpha_upper]).all()  # three people are no proof of 1
 
 
 def test_tied_respondents_share_the_places_in_a_group() -> None:
