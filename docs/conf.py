@@ -6,14 +6,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 sys.path[:0] = [str(FOLDER / "extensions"), str(FOLDER.parent)]
 
-from jinja2 import FileSystemLoader  # noqa: E402
-from jinja2.sandbox import SandboxedEnvironment  # noqa: E402
-from numpydoc import docscrape_sphinx  # noqa: E402
-
 import irtbench  # noqa: E402 - of this checkout
-
-templates = SandboxedEnvironment(loader=FileSystemLoader(Path(docscrape_sphinx.__file__).parent / "templates"))
-docscrape_sphinx.SandboxedEnvironment = lambda loader: templates  # else compiled anew for every docstring
 
 project = "irtbench"
 author = "irtbench developers"
