@@ -181,7 +181,9 @@ def test_the_prior_of_guessing_is_left_out(responses: ResponseMatrix, fitted: Fi
 
 def test_places_that_rounding_alone_tells_apart_are_one() -> None:
     """Else the profile has any slope between them, and ends where it should not."""
-    np.testing.assert_array_equal(apart(np.array([0.2, 0.0, 1e-17, 0.1 + 1e-16, 0.1])), [0.0, 0.1, 0.2])
+    item, c = apart(np.array([[0.2, 0.0, 1e-17, 0.1 + 1e-16, 0.1], [0.1, 0.2, np.nan, np.nan, 0.1]]))
+    np.testing.assert_array_equal(item, [0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(c, [0.0, 0.1, 0.2, 0.1, 0.2])
 
 
 def test_ends_of_intervals_do_not_hang_on_where_the_steps_ended(responses: ResponseMatrix) -> None:

@@ -56,56 +56,69 @@ FINE = 200  # places at which the profile is read off
 
 
 def ends_of(rows: Array) -> Array:
-    """Lower and upper ends of (a, b, c) of an item, and their maximum between them, shape (3, 3).
+    """Lower and upper ends of (a, b, c) of items, and their maxima between them, shape (n_items, 3, 3).
 
     Parameters
     ----------
     rows
-        The maximum of the item's likelihood over (a, d) at rising values of c, shape (6, n_places): c, D up to a
-        constant, (asinh 2a, b) and their variances.
+        The maximum of each item's likelihood over (a, d) at rising values of c, shape (6, n_items, n_places): c, D up
+        to a constant, (asinh 2a, b) and their variances.
     """
-    places = rows[0]
-    c = np.linspace(places[0], places[-1], FINE)
+    places, each = rows[0], np.arange(rows.shape[1])
+    c = np.linspace(places[:, 0], places[:, -1], FINE, axis=1)
     fall, *others = interpolated(places, rows[1:], c)
-    best = fall.argmin().clip(1, FINE - 2)
-    before, here, after = fall[best - 1 : best + 2]
+    best = fall.argmin(axis=1).clip(1, FINE - 2)
+    before, here, after = fall[each, best + np.array([[-1], [0], [1]])]
     bend = before - 2 * here + after
-    move = (before - after) / (2 * bend) if bend > 0 else 0.0
-    top = c[best] + (c[1] - c[0]) * np.clip(move, -1.0, 1.0)
-    least, *centre = interpolated(places, rows[1:4], np.array([top]))[:, 0]
+    move = (before - after) / (2 * np.where(bend > 0, bend, np.inf))
+    top = c[each, best] + (c[:, 1] - c[:, 0]) * np.clip(move, -1.0, 1.0)
+    least, *centre = interpolated(places, rows[1:4], top[:, None])
     fall = fall - least
     left, at = CUT - fall, np.array(others[:2])
     reach = np.where(left >= 0, np.sqrt(np.maximum(others[2:], 0.0) * np.maximum(left, 0.0)), -np.inf)
-    inside = np.append(c[fall <= cuts(c, fall)], top)
-    found = np.array([
-        [*(at - reach).min(axis=1), inside.min()], [*centre, top], [*(at + reach).max(axis=1), inside.max()]
-    ])  # fmt: skip
-    found[:, 0] = np.sinh(found[:, 0].clip(-LARGEST_ASINH, LARGEST_ASINH)) / 2  # endless slopes are finite, too
+    inside, bounds = fall <= cuts(c, fall), [top, *np.array(centre)[:, :, 0]]
+    lower = [*(at - reach).min(axis=2), np.minimum(np.where(inside, c, np.inf).min(axis=1), top)]
+    upper = [*(at + reach).max(axis=2), np.maximum(np.where(inside, c, -np.inf).max(axis=1), top)]
+    found = np.array([lower, [*bounds[1:], top], upper]).transpose(2, 0, 1)
+    found[:, :, 0] = np.sinh(found[:, :, 0].clip(-LARGEST_ASINH, LARGEST_ASINH)) / 2  # endless slopes are finite, too
     return found
 
 
 def interpolated(x: Array, rows: Array, at: Array) -> Array:
-    """Rows of values at rising places, shape (n_rows, n_places), at others: cubic.
+    """Rows of values of items at rising places, shapes (n_rows, n_items, n_places) and (n_items, n_places), at others.
 
-    Slopes are those of parabolas through three places; of two places the values between are linear.
+    Cubic, shape (n_rows, n_items, n_others). Slopes are those of parabolas through three places; of two places the
+    values between are linear.
     """
-    slope = np.gradient(rows, x, axis=1, edge_order=2 if len(x) > 2 else 1)
-    k = (np.searchsorted(x, at, side="right") - 1).clip(0, len(x) - 2)
-    h = np.diff(x)[k]
-    t = (at - x[k]) / h
-    values = rows[:, k] * (1 + 2 * t) * (1 - t) ** 2 + rows[:, k + 1] * (3 - 2 * t) * t**2
-    return np.asarray(values + h * t * (1 - t) * (slope[:, k] * (1 - t) - slope[:, k + 1] * t))
+    h = np.diff(x)
+    secant = np.diff(rows) / h
+    slope = secant
+    if x.shape[1] > 2:
+        between = (h[:, 1:] * secant[..., :-1] + h[:, :-1] * secant[..., 1:]) / (h[:, 1:] + h[:, :-1])
+        first, last = 2 * secant[..., :1] - between[..., :1], 2 * secant[..., -1:] - between[..., -1:]
+        slope = np.concatenate([first, between, last], axis=-1)
+    left, right = slope[..., : h.shape[1]], slope[..., -h.shape[1] :]
+    k = (x[:, None, 1:-1] <= at[:, :, None]).sum(axis=2)
+    each = np.arange(len(x))[:, None]
+    step = h[each, k]
+    t = (at - x[each, k]) / step
+    # Hermite's cubics by powers of t
+    second, third = (3 * secant - 2 * left - right), (left + right - 2 * secant)
+    by_step = left[:, each, k] + t * (second[:, each, k] + t * third[:, each, k])
+    return np.asarray(rows[:, each, k] + step * t * by_step)
 
 
 def cuts(c: Array, fall: Array) -> Array:
-    """The 95% point of D at each c, the parabola through D saying what the standard error of c is."""
-    last = int(np.flatnonzero(fall <= fall.min() + CUT)[-1])
-    if last < 2 or c[0] > 0:
-        return np.full(len(c), CUT)
-    places = [0, last // 2, last]
-    first, second = np.diff(fall[places]) / np.diff(c[places])
+    """The 95% point of D at each c of each item, the parabola through D saying what the standard error of c is."""
+    n_places = c.shape[1]
+    last = n_places - 1 - (fall <= fall.min(axis=1, keepdims=True) + CUT)[:, ::-1].argmax(axis=1)
+    places = np.stack([np.zeros_like(last), np.maximum(last, 2) // 2, np.maximum(last, 2)], axis=1)
+    x, y = (np.take_along_axis(part, places, axis=1) for part in (c, fall))
+    slope = np.diff(y) / np.diff(x)
+    bend = (slope[:, 1] - slope[:, 0]) / np.where(x[:, 2] > 0, x[:, 2], 1.0)
     k, points = boundary_cuts()
-    return np.interp(c * np.sqrt(np.maximum((second - first) / c[last], 0.0)), k, points)
+    found = np.interp(c * np.sqrt(np.maximum(bend, 0.0))[:, None], k, points)
+    return np.where(((last < 2) | (c[:, 0] > 0))[:, None], CUT, found)
 
 
 @cache
@@ -149,13 +162,14 @@ def guessing_intervals(
     chosen = np.flatnonzero(wanted & (items.guessing < highest))
     if not chosen.size:
         return ends
-    sign = np.array([-1.0, 1.0])[:, None]
-    rows = profiles(ItemLikelihoods.of(problem, tensors), chosen, start, reach, highest)
-    for j, own_rows in zip(chosen, rows, strict=True):
-        if own_rows.shape[1] > 1:
-            lower, centre, upper = ends_of(own_rows)
-            beyond = np.maximum(sign * (np.stack([lower, upper]) - centre), 0.0)
-            ends[:, j] = centre + sign * np.sqrt(beyond**2 + CUT * shared[j])
+    sign = np.array([-1.0, 1.0])[:, None, None]
+    item, rows = profiles(ItemLikelihoods.of(problem, tensors), chosen, start, reach, highest)
+    item, first, number = np.unique(item, return_index=True, return_counts=True)
+    for n in np.unique(number[number > 1]):
+        some = number == n
+        lower, centre, upper = ends_of(rows[:, first[some, None] + np.arange(n)]).transpose(1, 0, 2)
+        beyond = np.maximum(sign * (np.stack([lower, upper]) - centre), 0.0)
+        ends[:, item[some]] = centre + sign * np.sqrt(beyond**2 + CUT * shared[item[some]])
     ends[:, chosen, 2] = ends[:, chosen, 2].clip(0.0, 1.0)
     return ends
 
@@ -208,46 +222,51 @@ def start_of_profiles(
 
 def profiles(
     likelihoods: ItemLikelihoods, items: NDArray[np.intp], start: Array, reach: Array, highest: Array
-) -> list[Array]:
+) -> tuple[NDArray[np.intp], Array]:
     """The rows of each of these items (`ends_of`), up to where D is above the cut-off on either side, or c at a bound.
 
+    Which item each place is of, and its values, shapes (n_places,) and (6, n_places): items and their places rise.
     Places at which a slope grows without end are left out: there the likelihood is not followed.
     """
-    rows = [np.zeros((6, 0)) for _ in items]
-    places: list[Array] = []
-    for j in items:
-        up = start[j] + min(reach[j], (highest[j] - start[j]) / PLACES[-1]) * PLACES
-        down = start[j] - min(reach[j], start[j] / PLACES[-1]) * PLACES
-        places.append(apart(np.concatenate([np.maximum(down, 0.0), [start[j]], up])))
+    rows, item = np.zeros((6, 0)), np.zeros(0, dtype=np.intp)
+    start, reach, highest = start[items], reach[items], highest[items]
+    up = start[:, None] + np.minimum(reach, (highest - start) / PLACES[-1])[:, None] * PLACES
+    down = start[:, None] - np.minimum(reach, start / PLACES[-1])[:, None] * PLACES
+    place, c = apart(np.concatenate([np.maximum(down, 0.0), start[:, None], up], axis=1))
     for _ in range(MOST_ROUNDS):
-        item = np.repeat(items, [len(c) for c in places])
-        found = profile_at(likelihoods, item, np.concatenate(places))
-        lasts = np.cumsum([len(c) for c in places])
-        for i, new in enumerate(np.split(found, lasts[:-1], axis=1)):
-            if new.shape[1]:
-                together = np.concatenate([rows[i], new], axis=1)
-                rows[i] = together[:, together[0].argsort()]
+        rows = np.concatenate([rows, profile_at(likelihoods, items[place], c)], axis=1)
+        item = np.concatenate([item, place])
+        order = np.lexsort((rows[0], item))
+        rows, item = rows[:, order], item[order]
         reach = LONGER * reach
-        places = [beyond(row, reach[j], highest[j]) for j, row in zip(items, rows, strict=True)]
-        if not any(len(c) for c in places):
+        place, c = apart(beyond(item, rows, reach, highest))
+        if not len(c):
             break
-    return [row[:, np.isfinite(row).all(axis=0)] for row in rows]
+    finite = np.isfinite(rows).all(axis=0)
+    return items[item[finite]], rows[:, finite]
 
 
-def beyond(rows: Array, reach: float, highest: float) -> Array:
-    """Places at which a profile goes on, where it has not yet fallen by the cut-off."""
+def beyond(item: NDArray[np.intp], rows: Array, reach: Array, highest: Array) -> Array:
+    """Places at which a profile goes on, where it has not yet fallen by the cut-off; elsewhere NaN."""
+    _, first = np.unique(item, return_index=True)
+    last = np.append(first[1:], len(item)) - 1
     c, fall = rows[:2]
-    cut, further = fall.min() + CUT, []
-    if fall[-1] < cut and c[-1] < highest - SAME:
-        further.append(np.minimum(c[-1] + reach * FURTHER, highest))
-    if fall[0] < cut and c[0] > SAME:
-        further.append(np.maximum(c[0] - reach * FURTHER, 0.0))
-    return apart(np.concatenate(further)) if further else np.zeros(0)
+    cut = np.minimum.reduceat(fall, first) + CUT
+    up = (fall[last] < cut) & (c[last] < highest - SAME)
+    down = (fall[first] < cut) & (c[first] > SAME)
+    above = np.minimum(c[last, None] + reach[:, None] * FURTHER, highest[:, None])
+    below = np.maximum(c[first, None] - reach[:, None] * FURTHER, 0.0)
+    return np.concatenate([np.where(up[:, None], above, np.nan), np.where(down[:, None], below, np.nan)], axis=1)
 
 
-def apart(places: Array) -> Array:
-    """Places in their order, those that only rounding tells apart once: between two such a profile has no slope."""
-    return np.unique(np.round(places, DIGITS))
+def apart(places: Array) -> tuple[NDArray[np.intp], Array]:
+    """The item and c of places in rising order, those that only rounding tells apart once.
+
+    Between two such a profile has no slope. `places` has a row an item, NaN where there is none.
+    """
+    places = np.sort(np.round(places, DIGITS), axis=1)
+    new = np.diff(places, axis=1, prepend=-1.0) > 0
+    return np.nonzero(new)[0], places[new]
 
 
 def profile_at(likelihoods: ItemLikelihoods, item: NDArray[np.intp], c: Array) -> Array:

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 
 import torch
 from torch import Tensor
 
+from irtbench.estimation.marginal.e_step import BATCH_CELLS
 from irtbench.estimation.marginal.missing_information import posteriors
 from irtbench.estimation.marginal.problem import Problem
 from irtbench.models.curves import Curve
@@ -25,7 +26,9 @@ from irtbench.models.pyro_model.tensors import LINEAR, ItemTensors, curve
 MOST_ALONE = 256  # respondents who have a cell each
 MEAN_CELL = 0.3  # width of a cell in posterior standard deviations: it adds .8% to the variance of a posterior
 DEVIATION_CELL = 0.2  # of the logarithm of the standard deviation
-MOST_HELD = 2**22  # values at cells held at once, of so many items
+MOST_HELD = 2**19  # values at cells held at once, of so many items
+MOST_OF_ONE_MEAN = 2**20  # cells
+SINGLE = ((0.0, 1.0), (1.0, 0.0))  # right and wrong, where nothing was tried twice
 MOST_STEPS = 12
 SMALL_GAIN = 0.1  # twice the likelihood that a step would gain, where steps end
 LARGEST_STEP = 1.0
@@ -82,9 +85,15 @@ class LinearPrior:
         return value, gradient * rate, information * rate[:, :, None] * rate[:, None, :]
 
 
+#: By k right and m wrong responses: how many gave them, in each cell, and what their posteriors are beyond the cells'.
+InCells = Mapping[tuple[float, float], tuple[Tensor, Tensor]]
+
+
 @dataclass(frozen=True)
 class ItemLikelihoods:
     """The likelihood of each item in (a, d, c), times the prior density of (a, d) if there is one.
+
+    Items may be of several scales with as many each, those of one after those of the other.
 
     Parameters
     ----------
@@ -95,7 +104,7 @@ class ItemLikelihoods:
     items
         The estimates.
     posterior
-        Mean posterior of theta in each cell, shape (n_cells, n_nodes).
+        Mean posterior of theta in each cell of each scale, shape (n_scales, n_cells, n_nodes).
     responses
         By k right and m wrong responses, 1 and 0 or 0 and 1, with several trials more: the number of respondents who
         gave them in each cell, shape (n_items, n_cells), and the sum of their posteriors less that of their cells' mean
@@ -108,15 +117,13 @@ class ItemLikelihoods:
     log_weights: Tensor
     items: ItemTensors
     posterior: Tensor
-    responses: Mapping[tuple[float, float], tuple[Tensor, Tensor]]
+    responses: InCells
     prior: LinearPrior
 
     @classmethod
     def of(cls, problem: Problem, items: ItemTensors) -> ItemLikelihoods:
         """Those of a problem's items."""
-        cells, posterior = posterior_cells(problem, items)
-        responses = responses_in_cells(problem, items, cells, posterior)
-        nodes = problem.nodes
+        (posterior, responses), nodes = respondents_in_cells(problem, items), problem.nodes
         return cls(nodes.basis, nodes.log_weights, items, posterior, responses, LinearPrior.of(problem, items))
 
     @cached_property
@@ -133,7 +140,7 @@ class ItemLikelihoods:
         Parameters
         ----------
         item
-            Which, shape (n,).
+            Which, rising, shape (n,).
         c
             Shape (n,).
         least
@@ -188,13 +195,13 @@ class ItemLikelihoods:
         Parameters
         ----------
         item
-            Which, shape (n,).
+            Which, rising, shape (n,).
         x
             (a, d), shape (n, 2).
         c
             Shape (n,).
         """
-        at_once = max(1, MOST_HELD // (FUNCTIONS * (len(self.posterior) + len(self.basis))))
+        at_once = max(1, MOST_HELD // (FUNCTIONS * (self.posterior.shape[1] + len(self.basis))))
         parts = [
             self._derivatives(*some)
             for some in zip(item.split(at_once), x.split(at_once), c.split(at_once), strict=True)
@@ -206,20 +213,22 @@ class ItemLikelihoods:
 
     def _derivatives(self, item: Tensor, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same without the prior, of not too many."""
-        z, theta = self.estimated.z[item], self.basis[:, 0]
-        at, estimated = curve(x @ self.basis.T, c[:, None]), curve(z, self.items.guessing[item, None])
+        theta, n_scales = self.basis[:, 0], len(self.posterior)
+        at, estimated = curve(x @ self.basis.T, c[:, None]), (self.estimated.p[item], self.estimated.q[item])
+        of_scale = torch.bincount(item // (len(self.items) // n_scales), minlength=n_scales).tolist()
         change, sums = torch.zeros_like(c), x.new_zeros(8, len(c))
         for (k, m), (in_cells, beyond) in self.responses.items():
             ratio, first, second = relative_to(at, estimated, k, m)
             by_z, by_zz = ratio * first, ratio * (first.square() + second)
-            functions = torch.stack([ratio, by_z * theta, by_z, by_zz * theta.square(), by_zz * theta, by_zz])
-            likelihood, *rest = (functions.flatten(0, 1) @ self.posterior.T).unflatten(0, (FUNCTIONS, len(c))).unbind(0)
+            functions = torch.stack([ratio, by_z * theta, by_z, by_zz * theta.square(), by_zz * theta, by_zz], dim=1)
+            parts = zip(functions.split(of_scale), self.posterior, strict=True)
+            likelihood, *rest = torch.cat([own @ cells.T for own, cells in parts if len(own)]).unbind(1)
             by_a, by_d, *by_pairs = (term / likelihood for term in rest)
             number = in_cells[item]
             change += (number * likelihood.log()).sum(dim=1)
             products = by_a.square(), by_a * by_d, by_d.square()
             sums += torch.stack([(number * term).sum(dim=1) for term in (by_a, by_d, *products, *by_pairs)])
-            exact = (functions * beyond[item]).sum(dim=2)
+            exact = (functions * beyond[item][:, None]).sum(dim=2).T
             change += exact[0]
             sums[:2] += exact[1:3]
             sums[5:] += exact[3:]
@@ -239,44 +248,54 @@ def newton_step(gradient: Tensor, information: Tensor) -> tuple[Tensor, Tensor]:
     return step, (step * gradient).sum(dim=1)
 
 
-def relative_to(at: Curve[Tensor], estimated: Curve[Tensor], k: float, m: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The ratio f / f0 of k right and m wrong responses, and the first and second derivatives of log f by z."""
-    log_ratio = first = second = torch.zeros_like(at.z)
+def relative_to(at: Curve[Tensor], before: tuple[Tensor, Tensor], k: float, m: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The ratio f / f0 of k right and m wrong responses, and the first and second derivatives of log f by z.
+
+    `before` are P and 1 - P of f0.
+    """
+    ratio, first, second = torch.ones_like(at.z), *torch.zeros(2, 1, 1).to(at.z)
     if k:
-        log_ratio = log_ratio + k * (at.p.log() - estimated.p.log())
+        ratio = ratio * (at.p / before[0]) ** k
         first, second = first + k * at.log_p_z, second + k * at.log_p_zz
     if m:
-        log_ratio = log_ratio + m * (at.q.log() - estimated.q.log())
+        ratio = ratio * (at.q / before[1]) ** m
         first, second = first + m * at.log_q_z, second + m * at.log_q_zz
-    return log_ratio.exp(), first, second
+    return ratio, first, second
 
 
-def responses_in_cells(
-    problem: Problem, items: ItemTensors, cells: Tensor, posterior: Tensor
-) -> Mapping[tuple[float, float], tuple[Tensor, Tensor]]:
-    """Who gave each number of right and wrong responses to each item, and how their posteriors differ from the cells'.
+@singledispatch
+def respondents_in_cells(problem: Problem, items: ItemTensors) -> tuple[Tensor, InCells]:
+    """The mean posterior in each cell, and who gave each number of right and wrong responses to each item.
 
-    Parameters
-    ----------
-    cells
-        Of each respondent, shape (n_respondents,).
-    posterior
-        In each cell, shape (n_cells, n_nodes).
+    Shapes as in `ItemLikelihoods`.
     """
-    found, first = dict[tuple[float, float], tuple[Tensor, Tensor]](), 0
-    for batch, own in posteriors(problem, items, 0):
-        correct = batch.correct.to_dense()
-        asked = torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()
+    theta, moments, rows = problem.nodes.theta[:, 0], [], problem.rows
+    one_batch = rows.n_respondents * max(len(theta), len(items)) <= BATCH_CELLS[rows.device.type]
+    held = list(posteriors(problem, items, 0)) if one_batch else None
+    for _, posterior in held or posteriors(problem, items, 0):
+        mean = posterior @ theta
+        moments.append(torch.stack([mean, posterior @ theta.square() - mean.square()]))
+    mean, variance = torch.cat(moments, dim=1)
+    cells = cells_of(mean, variance.clamp(min=1e-12).sqrt())
+    number = torch.bincount(cells)
+    total, found, first = mean.new_zeros(len(number), len(theta)), dict[tuple[float, float], tuple[Tensor, Tensor]](), 0
+    for batch, own in held or posteriors(problem, items, 0):
         mine = cells[first : first + len(own)]
         first += len(own)
-        for pair in right_and_wrong(correct, asked - correct):
+        total.index_add_(0, mine, own)
+        correct = batch.correct.to_dense()
+        wrong = (torch.ones_like(correct) if batch.observed is None else batch.observed.to_dense()) - correct
+        for pair in SINGLE if rows.most_trials is None else right_and_wrong(correct, wrong):
             if pair not in found:
-                found[pair] = own.new_zeros(len(posterior), len(items)), own.new_zeros(len(items), own.shape[1])
-            given = ((correct == pair[0]) & (asked - correct == pair[1])).to(correct)
-            number, exact = found[pair]
-            number.index_add_(0, mine, given)
+                found[pair] = own.new_zeros(len(number), len(items)), own.new_zeros(len(items), own.shape[1])
+            given = ((correct == pair[0]) & (wrong == pair[1])).to(correct)
+            in_cells, exact = found[pair]
+            in_cells.index_add_(0, mine, given)
             exact += given.T @ own
-    return {pair: (number.T.contiguous(), exact - number.T @ posterior) for pair, (number, exact) in found.items()}
+    posterior = total / number[:, None]
+    return posterior[None], {
+        pair: (in_cells.T.contiguous(), exact - in_cells.T @ posterior) for pair, (in_cells, exact) in found.items()
+    }
 
 
 def right_and_wrong(right: Tensor, wrong: Tensor) -> list[tuple[float, float]]:
@@ -286,25 +305,10 @@ def right_and_wrong(right: Tensor, wrong: Tensor) -> list[tuple[float, float]]:
     return [(k, m) for k, m in pairs if k + m > 0]
 
 
-def posterior_cells(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """The cell of each respondent's posterior mean and standard deviation, and the mean posterior in each cell.
-
-    Shapes (n_respondents,) and (n_cells, n_nodes).
-    """
-    theta = problem.nodes.theta[:, 0]
-    means, deviations = [], []
-    for _, posterior in posteriors(problem, items, 0):
-        mean = posterior @ theta
-        means.append(mean)
-        deviations.append((posterior @ theta.square() - mean.square()).clamp(min=1e-12).sqrt())
-    mean, deviation = torch.cat(means), torch.cat(deviations)
+def cells_of(mean: Tensor, deviation: Tensor) -> Tensor:
+    """The cell of each respondent by mean and standard deviation of the posterior, shape (n_respondents,) all."""
+    if len(mean) <= MOST_ALONE:
+        return torch.arange(len(mean), device=mean.device)
     width = MEAN_CELL * deviation.square().mean().sqrt()
-    pairs = torch.stack([(mean / width).round(), (deviation.log() / DEVIATION_CELL).round()], dim=1)
-    alone = len(mean) <= MOST_ALONE
-    cells = torch.arange(len(mean), device=mean.device) if alone else torch.unique(pairs, dim=0, return_inverse=True)[1]
-    number = torch.bincount(cells)
-    total, first = mean.new_zeros(len(number), len(theta)), 0
-    for _, posterior in posteriors(problem, items, 0):
-        total.index_add_(0, cells[first : first + len(posterior)], posterior)
-        first += len(posterior)
-    return cells, total / number[:, None]
+    by_mean, by_deviation = ((mean / width).round(), (deviation.log() / DEVIATION_CELL).round())
+    return torch.unique(by_mean * MOST_OF_ONE_MEAN + by_deviation, return_inverse=True)[1]

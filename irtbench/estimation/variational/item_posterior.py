@@ -412,7 +412,7 @@ def change_with_others_fixed(problem: Problem, items: ItemTensors) -> Tensor:
             wrong = (1 if batch.observed is None else batch.observed[:, j]) - right
             step, now = (curve(z, items.guessing[j]) for z in (logits, at_mode[j, :, None]))
             for k, m in right_and_wrong(right, wrong):
-                ratio, _, _ = relative_to(step, now, k, m)
+                ratio, _, _ = relative_to(step, (now.p, now.q), k, m)
                 change[j] += (posterior[(right == k) & (wrong == m)] @ ratio).log().sum(dim=0)
     return change.unflatten(1, (2, -1))
 
