@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from irtbench.data.links import linked
 from irtbench.data.responses import name_first
@@ -19,7 +20,7 @@ from irtbench.estimation.marginal.problem import Estimate, Problem
 from irtbench.estimation.threads import processes_of, total
 from irtbench.models.item_parameters import ItemParameters
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.tensors import ItemTensors
+from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
 Array = NDArray[np.float64]
 MOST_NEGATIVE = 1 / 3  # share of items with a negative slope
@@ -119,13 +120,25 @@ def shape_of_ability(problem: Problem, found: Estimate) -> AbilityShape | None:
     if found.counts is None or not found.status.converged or found.n_density_parameters:
         return None
     of_all = found.counts.n.sum(dim=1) @ information(problem, found.items)
-    numbers = (problem.nodes.theta[:, 0], problem.nodes.log_weights, found.counts.respondents, of_all)
-    theta, log_weights, respondents, of_test = (each.cpu().numpy() for each in numbers)
-    n = float(respondents.sum())
-    rho = float(np.exp(log_weights) @ (of_test / (n + of_test)))
-    s = float(respondents @ (theta**3 - 3 * theta)) / n / rho**3
-    k = float(respondents @ (theta**4 - 6 * theta**2 + 3)) / n / rho**4
-    return AbilityShape(s, k, s * (n * rho**3 / 6) ** 0.5, k * (n * rho**4 / 24) ** 0.5)
+    return shapes_of_ability(problem.nodes, found.counts.respondents[None], of_all[None])[0]
+
+
+def shapes_of_ability(nodes: NodeTensors, respondents: Tensor, of_test: Tensor) -> list[AbilityShape]:
+    """The same of each scale.
+
+    Parameters
+    ----------
+    nodes
+        Of all.
+    respondents, of_test
+        Their expected number at each node, and the information of all responses there, shape (n_scales, n_nodes) each.
+    """
+    theta, n = nodes.theta[:, 0], respondents.sum(dim=1)
+    rho = (of_test / (n[:, None] + of_test)) @ nodes.log_weights.exp()
+    s = respondents @ (theta**3 - 3 * theta) / n / rho**3
+    k = respondents @ (theta**4 - 6 * theta**2 + 3) / n / rho**4
+    numbers = torch.stack([s, k, s * (n * rho**3 / 6).sqrt(), k * (n * rho**4 / 24).sqrt()], dim=1)
+    return [AbilityShape(*own) for own in numbers.tolist()]
 
 
 def unlinked(problem: Problem, differs: NDArray[np.bool_] | None = None) -> tuple[str, ...]:
@@ -228,11 +241,14 @@ def rises_with_theta(problem: Problem, found: Estimate) -> bool:
     counts = found.counts
     if counts is None:
         return False
-    theta = problem.nodes.theta[:, 0]
-    n_observed = counts.n.sum(dim=1)
     right, n_right = problem.of_columns(counts.right[:, 0]), problem.of_columns(problem.rows.n_correct)
-    covariance = right - n_right / n_observed * (counts.n @ theta)
-    return float(covariance.sum().abs()) > CLEARLY * float(covariance.abs().sum())
+    return bool(all_rise(right, n_right, counts.n.sum(dim=1), counts.n @ problem.nodes.theta[:, 0]))
+
+
+def all_rise(right: Tensor, n_right: Tensor, n_observed: Tensor, of_all: Tensor) -> Tensor:
+    """Whether next to all items of a scale go with theta, by sums over who was right, and all, shape (..., n_items)."""
+    covariance = right - n_right / n_observed * of_all
+    return covariance.sum(dim=-1).abs() > CLEARLY * covariance.abs().sum(dim=-1)
 
 
 def correlation_with_score(problem: Problem, items: ItemTensors) -> float:

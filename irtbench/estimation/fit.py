@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -24,7 +24,7 @@ from irtbench.estimation.anchors import (
     anchors_among,
     known_parameters,
 )
-from irtbench.estimation.doubts import find_doubts, shape_of_ability
+from irtbench.estimation.doubts import AbilityShape, find_doubts, shape_of_ability
 from irtbench.estimation.driver import fenced
 from irtbench.estimation.few_respondents.empirical_bayes import joint_abilities
 from irtbench.estimation.fitted import EstimatedAbilities, FittedModel
@@ -157,6 +157,42 @@ def fit_model(
     return fitted
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What a fit says besides its mode.
+
+    Parameters
+    ----------
+    items
+        The items, with their covariances where they are known.
+    joint
+        Their joint covariance, if known.
+    intervals, doubts, ability_shape
+        As of `FittedModel`.
+    """
+
+    items: ItemParameters
+    joint: NDArray[np.float64] | None
+    intervals: NDArray[np.float64] | None
+    doubts: tuple[str, ...]
+    ability_shape: AbilityShape | None
+
+
+def findings_of(
+    fit: ScaleFit, responses: Responses, settings: FitSettings, anchors: KnownItems | None = None
+) -> Findings:
+    """Those of a scale, with what speaks against taking theta for ability."""
+    problem, found = fit.problem, fit.found
+    items, joint = items_of(fit, responses.item_ids, settings, anchors)
+    intervals, plain = None, anchors is None and problem.prior.shared is None
+    known = fit.errors is not None and fit.status.converged and not fit.status.integrates_items
+    if plain and known and isinstance(responses, ResponseMatrix) and gives_intervals(settings):
+        guessed, _ = settings.guessing_of(items.item_ids)
+        intervals = guessing_intervals(problem, items, guessed, joint) if guessed.any() else None
+    doubts, shape = find_doubts(problem, found, fit.priors), shape_of_ability(problem, found)
+    return Findings(items, joint, intervals, doubts, shape)
+
+
 def model_of(
     fit: ScaleFit,
     responses: Responses,
@@ -164,20 +200,18 @@ def model_of(
     seed: int,
     began: float,
     anchors: KnownItems | None = None,
+    findings: Findings | None = None,
 ) -> FittedModel:
-    """The model of a scale, with what speaks against taking theta for ability."""
+    """The model of a scale; `findings` are found where they are not given."""
     problem, found, status = fit.problem, fit.found, with_names(fit.status, responses)
     with torch.no_grad():
-        items, joint = items_of(fit, responses.item_ids, settings, anchors)
         quantiles = None if fit.errors is None or found.quantiles is None else found.quantiles.cpu().numpy()
-        intervals = None
-        if anchors is None and problem.prior.shared is None:
-            if found.abilities is None and found.status.converged and not fit.priors.is_flat:
+        if findings is None:
+            findings = findings_of(fit, responses, settings, anchors)
+            plain = anchors is None and problem.prior.shared is None and not fit.priors.is_flat
+            if plain and found.abilities is None and found.status.converged:
                 found = replace(found, abilities=joint_abilities(problem, found.items))
-            known = fit.errors is not None and status.converged and not status.integrates_items
-            if known and isinstance(responses, ResponseMatrix):
-                intervals = likelihood_intervals(problem, items, settings, joint)
-        doubts, shape = find_doubts(problem, found, fit.priors), shape_of_ability(problem, found)
+    items, joint = findings.items, findings.joint
     posterior, moments = None, fit.moments
     if settings.posterior is not None and status.converged:
         mode = found.mode or found.items
@@ -198,15 +232,15 @@ def model_of(
         n_correct_by_item=responses.n_correct_by_item,
         kind="mean" if posterior is not None else found.kind,
         status=status,
-        doubts=doubts,
-        ability_shape=shape,
+        doubts=findings.doubts,
+        ability_shape=findings.ability_shape,
         seconds=time.perf_counter() - began,
         seed=seed,
         settings=settings,
         posterior=posterior,
         log_binomial_coefficients=responses.log_coefficients(),
         quantiles=quantiles,
-        likelihood_intervals=intervals,
+        likelihood_intervals=findings.intervals,
         abilities=found.abilities and EstimatedAbilities(*(part.cpu().numpy() for part in found.abilities)),
         moments=moments,
         joint_error=joint_error(joint, quadrature, responses.n_respondents, settings, anchors),
@@ -237,6 +271,8 @@ def items_of(
 def with_kinds(items: ItemParameters, settings: FitSettings, anchors: KnownItems | None = None) -> ItemParameters:
     """The items with the kind of each; Rasch items with slopes of 1."""
     own = settings.kind if settings.has_common_slope else "own"
+    if own == "own" and anchors is None:
+        return items
     places = () if anchors is None else anchors.places
     kinds: Any = tuple("fixed" if j in places else own for j in range(items.n_items))
     if settings.kind == "rasch" and anchors is None:
@@ -253,15 +289,9 @@ def without_slopes(covariance: NDArray[np.float64] | None) -> NDArray[np.float64
     return np.where(np.outer(own, own), covariance, 0.0)
 
 
-def likelihood_intervals(
-    problem: Problem, items: ItemParameters, settings: FitSettings, joint: NDArray[np.float64] | None
-) -> NDArray[np.float64] | None:
-    """Of (a, b, c) where guessing is estimated and no density of it is the user's own (`guessing_intervals`)."""
-    own_density = settings.prior_guessing is not None or settings.priors.upper is not None
-    guessed, _ = settings.guessing_of(items.item_ids)
-    if own_density or settings.posterior is not None or not guessed.any():
-        return None
-    return guessing_intervals(problem, items, guessed, joint)
+def gives_intervals(settings: FitSettings) -> bool:
+    """Whether guessing, where it is estimated, has likelihood-ratio intervals: no density of it is the user's own."""
+    return settings.prior_guessing is None and settings.priors.upper is None and settings.posterior is None
 
 
 def joint_error(

@@ -21,7 +21,6 @@ from irtbench.estimation.fit import (
     check_estimable,
     choose_device,
     fit_model,
-    model_of,
 )
 from irtbench.estimation.fit_categories import (
     FittedCategories,
@@ -32,16 +31,10 @@ from irtbench.estimation.fit_categories import (
     scores_of,
 )
 from irtbench.estimation.fitted import FittedModel
-from irtbench.estimation.many_scales.stack import Stack, StackProblem, find_modes, groups_of, stack_inverses
-from irtbench.estimation.marginal.nodes import (
-    ROOM,
-    is_usual_grid,
-    with_adapted_nodes,
-    with_right_nodes,
-)
+from irtbench.estimation.many_scales.judged_scales import JudgedScales
+from irtbench.estimation.many_scales.stack import Stack, StackProblem, find_modes, groups_of
+from irtbench.estimation.marginal.nodes import is_usual_grid
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
-from irtbench.estimation.marginal.problem import Estimate, Problem
-from irtbench.estimation.scale_fit import judged, with_positive_direction
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.threads import in_threads
 from irtbench.models.category_parameters import CategoryParameters
@@ -331,16 +324,16 @@ def fit_group(
         if start is not None:
             first = ItemTensors.from_matrix(problem.from_public(start).matrix.repeat(len(scales), 1))
         items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        inverses: Sequence[tuple[Tensor, Tensor] | None] = [None] * len(scales)
-        if settings.standard_errors:
-            inverses = stack_inverses(problem, items)
-        seconds = (time.perf_counter() - began) / len(scales)
-        return [
-            None
-            if found is None
-            else model_of_scale(problem.of_scale(k, scale, own), found, scale, settings, seed, seconds)
-            for k, (scale, found, own) in enumerate(zip(scales, modes, inverses, strict=True))
-        ]
+        at = [k for k, found in enumerate(modes) if found is not None]
+        if not at:
+            return [None] * len(scales)
+        if len(at) < len(scales):
+            matrix = problem.by_scale(items.matrix)[at].flatten(0, 1)
+            problem, items = problem.of_scales(torch.tensor(at, device=device)), ItemTensors.from_matrix(matrix)
+        found = [mode for mode in modes if mode is not None]
+        judged = JudgedScales(problem, items, found, [scales[k] for k in at], settings)
+        models = dict(zip(at, judged.models(seed, (time.perf_counter() - began) / len(scales)), strict=True))
+        return [models.get(k) for k in range(len(scales))]
 
 
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
@@ -350,24 +343,3 @@ def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: 
         own = settings.guessing_of(scale.item_ids)
         free[k, : scale.n_items], fixed[k, : scale.n_items] = (torch.from_numpy(part).to(free.device) for part in own)
     return free, fixed
-
-
-def model_of_scale(
-    problem: Problem,
-    found: Estimate,
-    responses: ResponseMatrix,
-    settings: FitSettings,
-    seed: int,
-    seconds: float,
-) -> FittedModel | None:
-    """The model of a scale with a maximum, None where nodes are not right or theta is turned."""
-    began = time.perf_counter() - seconds
-    assert found.counts is not None
-    # with guessing a single fit places nodes at a rough mode already, and these are finer
-    placed = with_adapted_nodes(problem, found.items, room=ROOM) if problem.guesses else problem
-    if placed is not problem or with_right_nodes(problem, found.items, found.counts) is not problem:
-        return None
-    if with_positive_direction(problem, found) is not found:
-        return None
-    fit = judged(problem, found, settings, settings.priors)
-    return model_of(fit, responses, settings, seed, began) if fit.status.converged else None

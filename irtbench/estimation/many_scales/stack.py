@@ -289,18 +289,28 @@ class StackProblem(Problem):
             entries["guessing_logit"] = entries["guessing_logit"] & free[:, None]
         return replace(one, densities=densities, entries=entries, fixed=fixed, shared=shared)
 
-    def of_scale(self, k: int, responses: ResponseMatrix, inverse: tuple[Tensor, Tensor] | None) -> Problem:
+    def of_scale(self, k: int, responses: ResponseMatrix) -> Problem:
         """The problem of one scale, of these responses."""
         own = slice(k * self.stack.width, k * self.stack.width + responses.n_items)
         present = torch.ones_like(self.stack.items[k, : responses.n_items])
         prior = self.prior_of(present, self.guessing_free[own], self.prior.fixed.guessing[own])
         rows = encode_responses(responses, present.device)
-        return Problem(self.model, rows, self.nodes, prior, inverse=inverse)
+        return Problem(self.model, rows, self.nodes, prior)
 
     @property
     def n_scales(self) -> int:
         """Number of scales."""
         return len(self.stack)
+
+    @cached_property
+    def n_by_item(self) -> Tensor:
+        """Number of responses to each item, shape (n_scales * width,)."""
+        return self.stack.n_observed.flatten()
+
+    @property
+    def n_correct_by_item(self) -> Tensor:
+        """Number of correct responses to each item, of the same shape."""
+        return self.stack.n_correct.flatten()
 
     @cached_property
     def free(self) -> Tensor:
@@ -509,19 +519,29 @@ def climb(
     return ItemTensors.from_matrix(matrix.flatten(0, 1)), found
 
 
-def stack_inverses(problem: StackProblem, items: ItemTensors) -> list[tuple[Tensor, Tensor]]:
-    """What `inverse_information` has of each scale."""
+def stack_covariances(problem: StackProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
+    """What `joint_sampling_covariance` has of each scale, and whether all is determined.
+
+    Shapes (n_scales, width, 3, width, 3), 0 of what fills scales up, and (n_scales,).
+    """
     information, present = stack_information(problem, items).flatten(3).flatten(1, 2), problem.stack.items > 0
-    estimated = problem.by_scale(problem.free[:, : information.shape[1] // present.shape[1]]).flatten(1)
+    width, each = present.shape[1], information.shape[1] // present.shape[1]
+    estimated = problem.by_scale(problem.free[:, :each]).flatten(1)
+    by_few = torch.eye(estimated.shape[1]).to(information)
     if problem.prior.shared is not None:  # by the intercepts and the slope of all items
-        by_few = torch.eye(estimated.shape[1]).to(information)[:, 1::2].expand(len(present), -1, -1)
+        by_few = by_few[:, 1::2].expand(len(present), -1, -1)
         of_slope = torch.stack([problem.stack.items, torch.zeros_like(problem.stack.items)], dim=2).flatten(1)
         by_few = torch.cat([by_few, of_slope[:, :, None]], dim=2)
         information, estimated = by_few.mT @ information @ by_few, torch.nn.functional.pad(present, (0, 1), value=True)
-    identity = torch.eye(estimated.shape[1]).to(information)
-    inverse, loose = invert(torch.where(estimated[:, :, None] & estimated[:, None, :], information, identity))
-    each = zip(inverse, loose, estimated, strict=True)
-    return [(whole[own][:, own], undetermined[own]) for whole, undetermined, own in each]
+    identity, pairs = torch.eye(estimated.shape[1]).to(information), estimated[:, :, None] & estimated[:, None, :]
+    inverse, loose = invert(torch.where(pairs, information, identity))
+    inverse = by_few @ torch.where(pairs, inverse, 0.0) @ by_few.mT
+    joint = information.new_zeros(len(present), width, 3, width, 3)
+    joint[:, :, :each, :, :each] = inverse.unflatten(2, (width, each)).unflatten(1, (width, each))
+    rate = problem.by_scale(items.guessing * (1 - items.guessing))
+    joint[:, :, GUESSING] *= rate[:, :, None, None]
+    joint[..., GUESSING] *= rate[:, None, None, :]
+    return joint, ~(loose & estimated).any(dim=1)
 
 
 def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:

@@ -31,7 +31,6 @@ from torch import Tensor
 from irtbench.estimation.marginal.item_likelihood import ItemLikelihoods
 from irtbench.estimation.marginal.observed_information import (
     MOST_COUPLED_ITEMS,
-    blocks_of,
     invert,
     on_guessing_scale,
     own_information,
@@ -148,7 +147,7 @@ def guessing_intervals(
     wanted
         Where c was to be estimated, shape (n_items,); elsewhere intervals are 1.96 standard errors on either side.
     joint
-        Covariance of (a, d, c) of all items, if known.
+        Covariance of (a, d, c) of all items, if known; of several scales one after the other, of each.
     """
     estimate = np.stack([items.discrimination, items.difficulty, items.guessing], axis=1)
     error = np.sqrt(variances(items))
@@ -156,7 +155,9 @@ def guessing_intervals(
     tensors = problem.from_public(items)
     own = own_items(problem, items, tensors, joint)
     shared = np.maximum(np.nan_to_num(variances(items) - variances(own)), 0.0)
-    n_responses, n_correct = problem.n_by_item.cpu().numpy(), problem.rows.n_correct.cpu().numpy()
+    n_responses, n_correct = (
+        part.cpu().numpy() for part in (problem.n_by_item.clamp(min=1), problem.n_correct_by_item)
+    )
     highest = HIGHEST * n_correct / n_responses
     start, reach = start_of_profiles(problem, own, tensors, n_responses, highest)
     chosen = np.flatnonzero(wanted & (items.guessing < highest))
@@ -184,17 +185,19 @@ def variances(items: ItemParameters) -> Array:
 
 def own_items(problem: Problem, items: ItemParameters, tensors: ItemTensors, joint: Array | None) -> ItemParameters:
     """The items with the covariances that they would have if the other items were known."""
-    if items.n_items > MOST_COUPLED_ITEMS:
+    if joint is None and items.n_items > MOST_COUPLED_ITEMS:
         return items
     if joint is None:
         blocks, _ = invert(own_information(problem, tensors))
         return replace(
             items, covariance=on_guessing_scale(problem, tensors, torch.where(problem.estimated_pairs, blocks, 0.0))
         )
-    free, pairs = problem.free.flatten().cpu().numpy(), problem.estimated_pairs.cpu().numpy()
-    whole = np.where(free[:, None] & free, joint.reshape(free.size, free.size), np.eye(free.size))
-    information = blocks_of(np.linalg.inv(whole).reshape(joint.shape))
-    return replace(items, covariance=np.where(pairs, np.linalg.inv(information), 0.0))
+    free, shape = problem.free.view(problem.n_scales, -1), (problem.n_scales, len(tensors) // problem.n_scales, 3)
+    whole = torch.from_numpy(joint).to(free.device).reshape(*free.shape, -1)
+    whole = torch.where(free[:, :, None] & free[:, None], whole, torch.eye(free.shape[1]).to(whole))
+    each = torch.linalg.inv_ex(whole).inverse.reshape(*shape, *shape[1:]).diagonal(dim1=1, dim2=3)
+    own = torch.linalg.inv_ex(each.permute(0, 3, 1, 2)).inverse.flatten(0, 1)
+    return replace(items, covariance=torch.where(problem.estimated_pairs, own, 0.0).cpu().numpy())
 
 
 def start_of_profiles(

@@ -90,7 +90,7 @@ def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
 
 def inverse_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Inverse of the observed information by what is estimated (`Problem.by_estimated`), and what is loose."""
-    return problem.inverse or invert(of_estimated(problem, observed_information(problem, items)))
+    return invert(of_estimated(problem, observed_information(problem, items)))
 
 
 def of_estimated(problem: Problem, information: Tensor) -> Tensor:
@@ -259,19 +259,22 @@ def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
     Beyond they are from the information of the M step, in which the missing information is linear in theta: the items'
     standard errors are the same to half a percent, that of the common slope comes out a tenth too small.
     """
-    joint = None
-    if len(items) > MOST_SHARING:
-        derivatives = item_derivatives(problem, items, problem.counts(items))
-        assert derivatives.missing is not None
-        with_slope, loose = shared_solver(problem, derivatives).covariance(derivatives.missing)
-        each, of_slope = with_slope[:, :3, :3].cpu().numpy(), float(with_slope[0, 3, 3])
-    else:
-        joint, loose = joint_sampling_covariance(problem, items)
-        joint[np.abs(joint) < NOTHING] = 0.0
-        each, of_slope = blocks_of(joint), joint[0, 0, 0, 0]
+    if len(items) <= MOST_SHARING:
+        return errors_of_one_slope(problem, *joint_sampling_covariance(problem, items))
+    derivatives = item_derivatives(problem, items, problem.counts(items))
+    assert derivatives.missing is not None
+    with_slope, loose = shared_solver(problem, derivatives).covariance(derivatives.missing)
+    each, of_slope = with_slope[:, :3, :3].cpu().numpy(), float(with_slope[0, 3, 3])
     if problem.prior.by_theta:
         each[:, 0, :] = each[:, :, 0] = 0.0
-        if joint is not None:
-            joint[:, 0] = joint[:, :, :, 0] = 0.0
     each[np.abs(each) < NOTHING] = 0.0
-    return Errors(each, joint, loose, (0.0, float(of_slope) ** 0.5))
+    return Errors(each, None, loose, (0.0, of_slope**0.5))
+
+
+def errors_of_one_slope(problem: Problem, joint: NDArray[np.float64], loose: Tensor) -> Errors:
+    """The same from what `joint_sampling_covariance` has of a scale."""
+    joint[np.abs(joint) < NOTHING] = 0.0
+    of_slope = float(joint[0, 0, 0, 0])
+    if problem.prior.by_theta:
+        joint[:, 0] = joint[:, :, :, 0] = 0.0
+    return Errors(blocks_of(joint), joint, loose, (0.0, of_slope**0.5))

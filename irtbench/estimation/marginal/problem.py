@@ -113,8 +113,6 @@ class Problem:
         Directions in which no step goes, orthonormal, shape (n_directions, n_items, n_factors + 2). Where items are
         many and respondents few, location and scale of theta are set by standardising the respondents, and the steps
         leave them alone.
-    inverse
-        What `inverse_information` has at the mode; None where that is not known.
     """
 
     model: ItemModel
@@ -122,7 +120,6 @@ class Problem:
     nodes: NodeTensors
     prior: ItemPrior
     fixed_directions: Tensor | None = None
-    inverse: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> Self:
@@ -338,6 +335,11 @@ class Problem:
         for batch in self.batches(dtype=torch.float64):
             n += batch.observed_by_item_sums(n.new_ones(len(batch)))
         return total(self.rows, n)[0]
+
+    @property
+    def n_correct_by_item(self) -> Tensor:
+        """Number of correct responses to each item that is right or wrong, shape (n_items,)."""
+        return self.rows.n_correct
 
     def score_correlations(self) -> tuple[Tensor, Tensor]:
         """The mean score of each item, and its correlation with the respondents' `scored`, shape (n_items,) each."""
