@@ -85,6 +85,16 @@ class Curve(Generic[Values]):
         """P (1 - P), the variance of a response."""
         return self.p * self.q
 
+    @cached_property
+    def p_z(self) -> Values:
+        """P_z = (u - c) s t."""
+        return self.slip * self.s * self.t
+
+    @cached_property
+    def p_zz(self) -> Values:
+        """P_zz = P_z (t - s)."""
+        return self.p_z * (self.t - self.s)
+
     # --- shares of P and of 1 - P ---
 
     @cached_property

@@ -216,11 +216,12 @@ def respondents_of_scales(problem: StackProblem, items: ItemTensors) -> tuple[Te
         cells = torch.zeros_like(mean, dtype=torch.int64)
         for k, n in enumerate(chunk.respondents.sum(dim=1, dtype=torch.int64).tolist()):
             cells[k, :n] = cells_of(mean[k, :n], deviation[k, :n])
-        member = torch.nn.functional.one_hot(cells) * chunk.respondents[:, :, None]
+        member = mean.new_zeros(*cells.shape, int(cells.max()) + 1)
+        member.scatter_(2, cells[:, :, None], chunk.respondents[:, :, None])
         number = member.sum(dim=1)[:, :, None]
         own = torch.where(number > 0, (posterior @ member).mT / number.clamp(min=1), problem.nodes.log_weights.exp())
         asked = chunk.respondents[:, None] if chunk.observed is None else chunk.observed
-        given = torch.stack([asked - chunk.correct, chunk.correct])
+        given = torch.cat([asked - chunk.correct, chunk.correct], dim=1)
         in_cells = given @ member
         found.append((own, in_cells, given @ posterior.mT - in_cells @ own))
     most, parts = max(own.shape[1] for own, _, _ in found), []
@@ -229,5 +230,8 @@ def respondents_of_scales(problem: StackProblem, items: ItemTensors) -> tuple[Te
         nobody = problem.nodes.log_weights.exp().expand(len(own), more, -1)
         parts.append((torch.cat([own, nobody], dim=1), torch.nn.functional.pad(in_cells, (0, more)), beyond))
     posterior = torch.cat([own for own, _, _ in parts])
-    in_cells, beyond = (torch.cat(part, dim=1).flatten(1, 2) for part in list(zip(*parts, strict=True))[1:])
+    in_cells, beyond = (
+        torch.cat(part).unflatten(1, (2, -1)).transpose(0, 1).flatten(1, 2)
+        for part in list(zip(*parts, strict=True))[1:]
+    )
     return posterior, dict(zip(SINGLE, zip(in_cells, beyond, strict=True), strict=True))

@@ -216,29 +216,24 @@ class ItemLikelihoods:
         theta, n_scales = self.basis[:, 0], len(self.posterior)
         at, estimated = curve(x @ self.basis.T, c[:, None]), (self.estimated.p[item], self.estimated.q[item])
         of_scale = torch.bincount(item // (len(self.items) // n_scales), minlength=n_scales).tolist()
-        change, sums = torch.zeros_like(c), x.new_zeros(8, len(c))
+        change, sums, by_scores = torch.zeros_like(c), x.new_zeros(len(c), FUNCTIONS), x.new_zeros(len(c), 2, 2)
         for (k, m), (in_cells, beyond) in self.responses.items():
-            ratio, first, second = relative_to(at, estimated, k, m)
-            by_z, by_zz = ratio * first, ratio * (first.square() + second)
+            ratio, by_z, by_zz = relative_to(at, estimated, k, m)
             functions = torch.stack([ratio, by_z * theta, by_z, by_zz * theta.square(), by_zz * theta, by_zz], dim=1)
             parts = zip(functions.split(of_scale), self.posterior, strict=True)
-            likelihood, *rest = torch.cat([own @ cells.T for own, cells in parts if len(own)]).unbind(1)
-            by_a, by_d, *by_pairs = (term / likelihood for term in rest)
-            number = in_cells[item]
+            expected = torch.cat([own @ cells.T for own, cells in parts if len(own)])
+            number, likelihood, scores = in_cells[item], expected[:, 0], expected[:, 1:3]
             change += (number * likelihood.log()).sum(dim=1)
-            products = by_a.square(), by_a * by_d, by_d.square()
-            sums += torch.stack([(number * term).sum(dim=1) for term in (by_a, by_d, *products, *by_pairs)])
-            exact = (functions * beyond[item][:, None]).sum(dim=2).T
-            change += exact[0]
-            sums[:2] += exact[1:3]
-            sums[5:] += exact[3:]
-        by_scores = sums[2:5]
-        by_hessian = by_scores - sums[5:]
-        aa, ad, dd = by_hessian.unbind(0)
+            weight = number / likelihood
+            by_scores += (scores * (weight / likelihood)[:, None]) @ scores.mT
+            exact = (functions @ beyond[item, :, None])[:, :, 0]
+            change += exact[:, 0]
+            sums += (expected @ weight[:, :, None])[:, :, 0] + exact
+        by_hessian = by_scores - sums[:, [3, 4, 4, 5]].unflatten(1, (2, 2))
+        aa, ad, dd = (by_hessian[:, j, k] for j, k in ((0, 0), (0, 1), (1, 1)))
         definite = (aa > 0) & (aa * dd - ad.square() > 1e-3 * aa * dd)
-        entries = torch.where(definite, by_hessian, by_scores)
-        information = entries[[0, 1, 1, 2]].T.unflatten(1, (2, 2))
-        return change, sums[:2].T, information + 1e-9 * torch.eye(2, dtype=x.dtype, device=x.device)
+        information = torch.where(definite[:, None, None], by_hessian, by_scores)
+        return change, sums[:, 1:3], information + 1e-9 * torch.eye(2, dtype=x.dtype, device=x.device)
 
 
 def newton_step(gradient: Tensor, information: Tensor) -> tuple[Tensor, Tensor]:
@@ -249,18 +244,16 @@ def newton_step(gradient: Tensor, information: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def relative_to(at: Curve[Tensor], before: tuple[Tensor, Tensor], k: float, m: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The ratio f / f0 of k right and m wrong responses, and the first and second derivatives of log f by z.
+    """The ratio f / f0 of k right and m wrong responses, and its first and second derivatives by z.
 
     `before` are P and 1 - P of f0.
     """
-    ratio, first, second = torch.ones_like(at.z), *torch.zeros(2, 1, 1).to(at.z)
-    if k:
-        ratio = ratio * (at.p / before[0]) ** k
-        first, second = first + k * at.log_p_z, second + k * at.log_p_zz
-    if m:
-        ratio = ratio * (at.q / before[1]) ** m
-        first, second = first + m * at.log_q_z, second + m * at.log_q_zz
-    return ratio, first, second
+    if k + m == 1:
+        own, share = (at.p, 1 / before[0]) if k else (at.q, -1 / before[1])
+        return own * share.abs(), at.p_z * share, at.p_zz * share
+    ratio = (at.p / before[0]) ** k * (at.q / before[1]) ** m
+    first, second = k * at.log_p_z + m * at.log_q_z, k * at.log_p_zz + m * at.log_q_zz
+    return ratio, ratio * first, ratio * (first.square() + second)
 
 
 @singledispatch
