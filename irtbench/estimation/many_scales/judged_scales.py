@@ -90,26 +90,32 @@ class JudgedScales:
         return torch.where(self.present, self.problem.by_scale(self.items.slope[:, 0]), 0.0)
 
     @cached_property
-    def counts(self) -> list[Counts]:
-        """Of each scale."""
-        return [one.counts for one in self.found if one.counts is not None]
+    def counts(self) -> Counts:
+        """Those of the items of all, 0 of what fills scales up; a row of respondents a scale."""
+        each = [one.counts for one in self.found if one.counts is not None]
 
-    @cached_property
-    def respondents(self) -> Tensor:
-        """Expected number at each node, shape (n_scales, n_nodes)."""
-        return torch.stack([counts.respondents for counts in self.counts])
+        def of_items(name: str) -> Tensor:
+            parts = [getattr(own, name) for own in each]
+            found = parts[0].new_zeros(*self.present.shape, parts[0].shape[1])
+            for all_items, part in zip(found, parts, strict=True):
+                all_items[: len(part)] = part
+            return found.flatten(0, 1)
+
+        r = None if each[0].r is None else of_items("r")
+        respondents = torch.stack([own.respondents for own in each])
+        return Counts(sum(own.log_likelihood for own in each), of_items("n"), of_items("right"), r, respondents)
 
     @cached_property
     def errors(self) -> tuple[Array, Tensor]:
         """See `stack_covariances`."""
-        joint, determined = stack_covariances(self.problem, self.items)
+        joint, determined = stack_covariances(self.problem, self.items, self.counts)
         return joint.cpu().numpy(), determined
 
     def right(self) -> list[bool]:
         """Whether nodes are right, theta rises with the number right, and all is determined."""
         problem, stack, slopes = self.problem, self.problem.stack, self.slopes
         widest = WIDTHS_A_STEP * (1 + self.at_nodes.sum(dim=1).amax(dim=1)).rsqrt()
-        steepest, at_ends = slopes.abs().amax(dim=1), self.respondents[:, 0] + self.respondents[:, -1]
+        steepest, at_ends = slopes.abs().amax(dim=1), self.counts.respondents[:, [0, -1]].sum(dim=1)
         fine = (
             (widest >= COARSEST) & (steepest * COARSEST <= STEEPEST) & (at_ends < EDGE_MASS * stack.n_observed.sum(1))
         )
@@ -136,10 +142,8 @@ class JudgedScales:
     def doubts(self) -> list[tuple[str, ...]]:
         """See `find_doubts`."""
         stack, theta = self.problem.stack, self.problem.nodes.theta[:, 0]
-        sums = stack.items.new_zeros(2, *self.present.shape)
-        for k, counts in enumerate(self.counts):
-            sums[:, k, : len(counts.n)] = torch.stack([counts.right[:, 0], counts.n @ theta])
-        fine = all_rise(sums[0], stack.n_correct, stack.n_observed.clamp(min=1), sums[1])
+        right, of_all = (self.problem.by_scale(part) for part in (self.counts.right[:, 0], self.counts.n @ theta))
+        fine = all_rise(right, stack.n_correct, stack.n_observed.clamp(min=1), of_all)
         fine &= (self.slopes < 0).sum(dim=1) <= MOST_NEGATIVE * self.present.sum(dim=1)
         if not stack.complete:  # somebody answered every item
             fine &= ((stack.values >= 0) | ~self.present[:, :, None]).all(dim=1).any(dim=1)
@@ -153,7 +157,7 @@ class JudgedScales:
     def shapes(self) -> list[AbilityShape]:
         """See `shape_of_ability`."""
         of_test = (self.problem.stack.n_observed[:, None] @ self.at_nodes)[:, 0]
-        return shapes_of_ability(self.problem.nodes, self.respondents, of_test)
+        return shapes_of_ability(self.problem.nodes, self.counts.respondents, of_test)
 
     def intervals(self) -> Array | None:
         """Of items with guessing, shape (n_scales, 2, width, 3), where they are wanted."""
@@ -210,7 +214,7 @@ def respondents_of_scales(problem: StackProblem, items: ItemTensors) -> tuple[Te
     """The same of each scale; cells that only others have are those of the population."""
     row, theta, found = problem.stack_row(items), problem.nodes.theta[:, 0], []
     for chunk in problem.stack.chunks(len(theta), torch.float64):
-        posterior = torch.softmax(row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed), dim=1)
+        posterior = row.of_scales(chunk.scales).posterior(chunk.correct, chunk.observed)
         mean, square = (torch.stack([theta, theta.square()]) @ posterior).unbind(1)
         deviation = (square - mean.square()).clamp(min=1e-12).sqrt()
         cells = torch.zeros_like(mean, dtype=torch.int64)

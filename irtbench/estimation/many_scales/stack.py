@@ -519,12 +519,12 @@ def climb(
     return ItemTensors.from_matrix(matrix.flatten(0, 1)), found
 
 
-def stack_covariances(problem: StackProblem, items: ItemTensors) -> tuple[Tensor, Tensor]:
-    """What `joint_sampling_covariance` has of each scale, and whether all is determined.
+def stack_covariances(problem: StackProblem, items: ItemTensors, counts: Counts) -> tuple[Tensor, Tensor]:
+    """What `joint_sampling_covariance` has of each scale, and whether all is determined; `counts` are those there.
 
     Shapes (n_scales, width, 3, width, 3), 0 of what fills scales up, and (n_scales,).
     """
-    information, present = stack_information(problem, items).flatten(3).flatten(1, 2), problem.stack.items > 0
+    information, present = stack_information(problem, items, counts).flatten(3).flatten(1, 2), problem.stack.items > 0
     width, each = present.shape[1], information.shape[1] // present.shape[1]
     estimated = problem.by_scale(problem.free[:, :each]).flatten(1)
     by_few = torch.eye(estimated.shape[1]).to(information)
@@ -544,7 +544,7 @@ def stack_covariances(problem: StackProblem, items: ItemTensors) -> tuple[Tensor
     return joint, ~(loose & estimated).any(dim=1)
 
 
-def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:
+def stack_information(problem: StackProblem, items: ItemTensors, counts: Counts) -> Tensor:
     """By (a, d), or (a, d, logit c), of all items of each scale, prior included, shape (n_scales, width, k, width, k).
 
     What is not estimated has no meaning.
@@ -556,7 +556,7 @@ def stack_information(problem: StackProblem, items: ItemTensors) -> Tensor:
     else:
         base = -torch.sigmoid(items.logits(basis))[:, :, None] * basis
         right = basis.T.expand(problem.n_scales, 1, -1, -1)
-    complete = complete_information(problem, items)[:, of_steps, of_steps]
+    complete = complete_information(problem, items, counts)[:, of_steps, of_steps]
     information = -missing_information(problem, items, right, problem.by_scale(base.mT.contiguous()))
     each = torch.arange(problem.stack.width, device=information.device)
     information[:, each, :, each] += problem.by_scale(complete).transpose(0, 1)
@@ -572,7 +572,7 @@ def missing_information(problem: StackProblem, items: ItemTensors, right: Tensor
     row, found = problem.stack_row(items), []
     for chunk in problem.stack.chunks(len(problem.nodes.theta), torch.float64):
         own = right[chunk.scales], base[chunk.scales]
-        posterior = torch.softmax(row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed), dim=1)
+        posterior = row.of_scales(chunk.scales).posterior(chunk.correct, chunk.observed)
         of_right, of_base = ((part.flatten(1, 2) @ posterior).unflatten(1, part.shape[1:3]) for part in own)
         asked = of_base if chunk.observed is None else chunk.observed[:, :, None] * of_base
         score = (chunk.correct[:, :, None] * of_right + asked).flatten(1, 2)

@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from irtbench.estimation.marginal.e_step import Counts
 from irtbench.estimation.marginal.m_step import item_derivatives, shared_solver
 from irtbench.estimation.marginal.missing_information import (
     missing_by_nodes,
@@ -35,13 +36,14 @@ MOST_COUPLED_ITEMS = 500  # the whole information of more would be a matrix of g
 MOST_INFLATION = 1e4  # of a variance by the other parameters' not being known: standard errors a hundred times as wide
 
 
-def complete_information(problem: Problem, items: ItemTensors) -> Tensor:
+def complete_information(problem: Problem, items: ItemTensors, counts: Counts | None = None) -> Tensor:
     """The information of complete data on each item, prior included, shape (n_items, width, width).
 
+    By the expected counts there; None where they are to be found.
     Where the log odds are linear it is the sum of n s (1 - s) (theta, 1) (theta, 1)', whatever the responses.
     """
     complete = problem.prior.derivatives(items, by_logit=True, positive=False)[1]
-    counts = problem.counts(items, at_nodes=problem.guesses)
+    counts = counts or problem.counts(items, at_nodes=problem.guesses)
     if counts.r is None:
         s, products = items.logits(problem.nodes.basis).sigmoid_(), problem.nodes.basis_products
         linear = complete[:, LINEAR, LINEAR]
