@@ -37,6 +37,7 @@ from irtbench.estimation.marginal.observed_information import (
     Errors,
     NormalMoments,
     blocks_of,
+    errors_of_joint,
     invert,
     joint_sampling_covariance,
     natural_by_steps,
@@ -259,8 +260,7 @@ def errors_of(problem: Problem, found: Estimate) -> Errors:
     if len(found.items) > MOST_COUPLED_ITEMS and problem.prior.shared is None:
         own, loose = sampling_covariance(problem, found.items)
         return Errors(own, None, loose)
-    joint, loose = joint_sampling_covariance(problem, found.items)
-    return Errors(blocks_of(joint), joint, loose)
+    return errors_of_joint(problem, *joint_sampling_covariance(problem, found.items))
 
 
 def with_names(status: Status, responses: Responses) -> Status:

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from irtbench.data.responses import ResponseMatrix, numbered
-from irtbench.estimation.doubts import MOST_NEGATIVE, AbilityShape, all_rise, find_doubts, shapes_of_ability
+from irtbench.estimation.doubts import MOST_NEGATIVE, all_rise, find_doubts, shapes_of_ability
 from irtbench.estimation.fit import Findings, gives_intervals, model_of, with_kinds
 from irtbench.estimation.fitted import FittedModel
 from irtbench.estimation.many_scales.stack import StackProblem, stack_covariances
@@ -37,10 +38,9 @@ from irtbench.estimation.marginal.nodes import (
 )
 from irtbench.estimation.marginal.observed_information import (
     LEAST_SD,
-    Errors,
     NormalMoments,
     blocks_of,
-    errors_of_one_slope,
+    errors_of_joint,
 )
 from irtbench.estimation.marginal.problem import Estimate
 from irtbench.estimation.scale_fit import ScaleFit
@@ -96,13 +96,10 @@ class JudgedScales:
 
         def of_items(name: str) -> Tensor:
             parts = [getattr(own, name) for own in each]
-            found = parts[0].new_zeros(*self.present.shape, parts[0].shape[1])
-            for all_items, part in zip(found, parts, strict=True):
-                all_items[: len(part)] = part
-            return found.flatten(0, 1)
+            widest = parts[0].new_zeros(self.present.shape[1], parts[0].shape[1])
+            return pad_sequence([*parts, widest], batch_first=True)[:-1].flatten(0, 1)
 
-        r = None if each[0].r is None else of_items("r")
-        respondents = torch.stack([own.respondents for own in each])
+        r, respondents = None if each[0].r is None else of_items("r"), torch.stack([own.respondents for own in each])
         return Counts(sum(own.log_likelihood for own in each), of_items("n"), of_items("right"), r, respondents)
 
     @cached_property
@@ -154,88 +151,66 @@ class JudgedScales:
             for k, (found, scale, well) in enumerate(each)
         ]
 
-    def shapes(self) -> list[AbilityShape]:
-        """See `shape_of_ability`."""
-        of_test = (self.problem.stack.n_observed[:, None] @ self.at_nodes)[:, 0]
-        return shapes_of_ability(self.problem.nodes, self.counts.respondents, of_test)
-
     def intervals(self) -> Array | None:
         """Of items with guessing, shape (n_scales, 2, width, 3), where they are wanted."""
-        if not (self.settings.standard_errors and self.problem.guesses and gives_intervals(self.settings)):
+        free = self.problem.guessing_free.cpu().numpy()
+        if not (self.settings.standard_errors and free.any() and gives_intervals(self.settings)):
             return None
-        free, joint = self.problem.guessing_free.cpu().numpy(), self.errors[0]
-        if not free.any():
-            return None
-        each = np.arange(joint.shape[1])
-        own = joint[:, each, :, each].transpose(1, 0, 2, 3).reshape(-1, 3, 3)
-        ids = numbered("item", len(free))
-        items = replace(self.problem.public(self.items, ids), covariance=own)
-        ends = guessing_intervals(self.problem, items, free, joint)
+        own = np.concatenate([blocks_of(joint) for joint in self.errors[0]])
+        items = replace(self.problem.public(self.items, numbered("item", len(free))), covariance=own)
+        ends = guessing_intervals(self.problem, items, free, self.errors[0])
         return ends.reshape(2, *self.present.shape, 3).transpose(1, 0, 2, 3)
 
     def models(self, seed: int, seconds: float) -> list[FittedModel | None]:
         """The model of each scale; None where it is to be fitted alone."""
-        began, shared = time.perf_counter(), self.problem.prior.shared
-        priors = self.settings.priors
-        matrix, free = (
-            self.problem.by_scale(part).cpu().numpy() for part in (self.items.matrix, self.problem.guessing_free)
-        )
-        right, doubts, shapes, intervals = self.right(), self.doubts(), self.shapes(), self.intervals()
+        began, priors, models = time.perf_counter(), self.settings.priors, list[FittedModel | None]()
+        free = self.problem.by_scale(self.problem.guessing_free).cpu().numpy()
+        of_test = (self.problem.stack.n_observed[:, None] @ self.at_nodes)[:, 0]
+        shapes = shapes_of_ability(self.problem.nodes, self.counts.respondents, of_test)
+        right, doubts, intervals = self.right(), self.doubts(), self.intervals()
         seconds += (time.perf_counter() - began) / len(self.found)
-        models: list[FittedModel | None] = []
         for k, (found, scale) in enumerate(zip(self.found, self.scales, strict=True)):
             if not right[k]:
                 models.append(None)
                 continue
             began, own = time.perf_counter() - seconds, slice(scale.n_items)
-            errors, moments = self._errors_of(k, own), None
-            covariance, joint = (None, None) if errors is None else (errors.items, errors.joint)
-            items = ItemParameters(scale.item_ids, *matrix[k, own].T, free[k, own], covariance)
+            joint = errors = moments = None
+            if self.settings.standard_errors:
+                joint = self.errors[0][k, own, :, own].copy()
+                errors = errors_of_joint(self.problem, joint, torch.zeros(scale.n_items, dtype=torch.bool))
+            covariance, of_sd = (None, math.nan) if errors is None else (errors.items, errors.moments[1])
+            items = ItemParameters(scale.item_ids, *found.items.matrix.T.cpu().numpy(), free[k, own], covariance)
             items = with_kinds(items, self.settings)
-            if shared is not None and shared.unit_slopes:
-                moments = NormalMoments(0.0, matrix[k, 0, 0], 0.0, math.nan if errors is None else errors.moments[1])
+            if self.problem.prior.by_theta:
+                moments = NormalMoments(0.0, float(found.items.slope[0, 0]), 0.0, of_sd)
             fit = ScaleFit(self.problem, found, priors, found.status, items.n_parameters, errors, moments)
             ends = None if intervals is None else intervals[k, :, own].copy()
             findings = Findings(items, joint, ends, doubts[k], shapes[k])
             models.append(model_of(fit, scale, self.settings, seed, began, findings=findings))
         return models
 
-    def _errors_of(self, k: int, own: slice) -> Errors | None:
-        """Those of a scale, where they are wanted."""
-        if not self.settings.standard_errors:
-            return None
-        joint, loose = self.errors[0][k, own, :, own].copy(), torch.zeros(own.stop, dtype=torch.bool)
-        one_slope = self.problem.prior.shared is not None
-        return errors_of_one_slope(self.problem, joint, loose) if one_slope else Errors(blocks_of(joint), joint, loose)
-
 
 @respondents_in_cells.register
 def respondents_of_scales(problem: StackProblem, items: ItemTensors) -> tuple[Tensor, InCells]:
     """The same of each scale; cells that only others have are those of the population."""
-    row, theta, found = problem.stack_row(items), problem.nodes.theta[:, 0], []
+    row, theta, width = problem.stack_row(items), problem.nodes.theta[:, 0], problem.stack.width
+    of_cells, numbers, exact = list[Tensor](), list[Tensor](), list[Tensor]()
     for chunk in problem.stack.chunks(len(theta), torch.float64):
         posterior = row.of_scales(chunk.scales).posterior(chunk.correct, chunk.observed)
         mean, square = (torch.stack([theta, theta.square()]) @ posterior).unbind(1)
-        deviation = (square - mean.square()).clamp(min=1e-12).sqrt()
-        cells = torch.zeros_like(mean, dtype=torch.int64)
+        deviation, cells = (square - mean.square()).clamp(min=1e-12).sqrt(), torch.zeros_like(mean, dtype=torch.int64)
         for k, n in enumerate(chunk.respondents.sum(dim=1, dtype=torch.int64).tolist()):
             cells[k, :n] = cells_of(mean[k, :n], deviation[k, :n])
         member = mean.new_zeros(*cells.shape, int(cells.max()) + 1)
         member.scatter_(2, cells[:, :, None], chunk.respondents[:, :, None])
-        number = member.sum(dim=1)[:, :, None]
-        own = torch.where(number > 0, (posterior @ member).mT / number.clamp(min=1), problem.nodes.log_weights.exp())
         asked = chunk.respondents[:, None] if chunk.observed is None else chunk.observed
-        given = torch.cat([asked - chunk.correct, chunk.correct], dim=1)
-        in_cells = given @ member
-        found.append((own, in_cells, given @ posterior.mT - in_cells @ own))
-    most, parts = max(own.shape[1] for own, _, _ in found), []
-    for own, in_cells, beyond in found:
-        more = most - own.shape[1]
-        nobody = problem.nodes.log_weights.exp().expand(len(own), more, -1)
-        parts.append((torch.cat([own, nobody], dim=1), torch.nn.functional.pad(in_cells, (0, more)), beyond))
-    posterior = torch.cat([own for own, _, _ in parts])
-    in_cells, beyond = (
-        torch.cat(part).unflatten(1, (2, -1)).transpose(0, 1).flatten(1, 2)
-        for part in list(zip(*parts, strict=True))[1:]
-    )
-    return posterior, dict(zip(SINGLE, zip(in_cells, beyond, strict=True), strict=True))
+        given = torch.cat([asked, chunk.correct], dim=1)
+        of_cells += ((posterior @ member) / member.sum(dim=1, keepdim=True).clamp(min=1)).mT.unbind()
+        numbers += (given @ member).mT.unbind()
+        exact.append(given @ posterior.mT)
+    cells, in_cells = (pad_sequence(part, batch_first=True) for part in (of_cells, numbers))
+    sums = in_cells.mT, torch.cat(exact) - in_cells.mT @ cells
+    cells = torch.where(cells.sum(dim=2, keepdim=True) > 0, cells, problem.nodes.log_weights.exp())
+    right = tuple(part[:, -width:].flatten(0, 1) for part in sums)
+    wrong = tuple((part[:, :-width] - part[:, -width:]).flatten(0, 1) for part in sums)
+    return cells, dict(zip(SINGLE, (wrong, right), strict=True))

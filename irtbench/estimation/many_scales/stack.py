@@ -545,13 +545,15 @@ def stack_covariances(problem: StackProblem, items: ItemTensors, counts: Counts)
 
 
 def stack_information(problem: StackProblem, items: ItemTensors, counts: Counts) -> Tensor:
-    """By (a, d), or (a, d, logit c), of all items of each scale, prior included, shape (n_scales, width, k, width, k).
+    """By (a, d), or (a, d, logit c) where it is estimated, of all items of each scale, prior included.
+
+    Shape (n_scales, width, k, width, k).
 
     What is not estimated has no meaning.
     """
-    basis, of_steps = problem.nodes.basis, slice(3 if problem.guesses else 2)
+    basis, of_steps = problem.nodes.basis, slice(3 if bool(problem.guessing_free.any()) else 2)
     if problem.guesses:
-        each, base = added_to_scores(problem, items)
+        each, base = (part[:, :, of_steps] for part in added_to_scores(problem, items))
         right = problem.by_scale(each.mT.contiguous())
     else:
         base = -torch.sigmoid(items.logits(basis))[:, :, None] * basis

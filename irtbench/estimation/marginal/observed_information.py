@@ -262,7 +262,7 @@ def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
     standard errors are the same to half a percent, that of the common slope comes out a tenth too small.
     """
     if len(items) <= MOST_SHARING:
-        return errors_of_one_slope(problem, *joint_sampling_covariance(problem, items))
+        return errors_of_joint(problem, *joint_sampling_covariance(problem, items))
     derivatives = item_derivatives(problem, items, problem.counts(items))
     assert derivatives.missing is not None
     with_slope, loose = shared_solver(problem, derivatives).covariance(derivatives.missing)
@@ -273,8 +273,10 @@ def shared_errors(problem: Problem, items: ItemTensors) -> Errors:
     return Errors(each, None, loose, (0.0, of_slope**0.5))
 
 
-def errors_of_one_slope(problem: Problem, joint: NDArray[np.float64], loose: Tensor) -> Errors:
-    """The same from what `joint_sampling_covariance` has of a scale."""
+def errors_of_joint(problem: Problem, joint: NDArray[np.float64], loose: Tensor) -> Errors:
+    """The errors from what `joint_sampling_covariance` has of a scale."""
+    if not problem.prior.one_slope:
+        return Errors(blocks_of(joint), joint, loose)
     joint[np.abs(joint) < NOTHING] = 0.0
     of_slope = float(joint[0, 0, 0, 0])
     if problem.prior.by_theta:
