@@ -97,6 +97,19 @@ def test_estimates_and_errors_are_those_of_single_fits(size: str, prior: str, mo
             assert one.status.stop is other.status.stop
 
 
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_intervals_of_guessing_and_the_shape_of_ability_are_those_of_single_fits(missing: float) -> None:
+    """Of scales of several sizes, of which one has too few respondents to take them together in cells."""
+    scales = scales_of([(300, 7), (240, 5), (320, 6), (310, 7)], missing=missing, guessing=0.2)
+    how = irtbench.FitSettings(kind="3pl", tolerance=TIGHT / 100)
+    for one, responses in zip(fit_many(scales, how).fits, scales, strict=True):
+        other = fit_model(responses, how)
+        assert one.likelihood_intervals.shape == (2, responses.n_items, 3)
+        np.testing.assert_allclose(one.likelihood_intervals, other.likelihood_intervals, rtol=1e-5, atol=1e-5)
+        for name, value in vars(other.ability_shape).items():
+            assert getattr(one.ability_shape, name) == pytest.approx(value, rel=1e-5)
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_most_scales_take_their_steps_together(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control of the tests above: they do not compare `fit_model` with itself."""

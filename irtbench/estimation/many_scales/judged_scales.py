@@ -179,7 +179,8 @@ class JudgedScales:
                 joint = self.errors[0][k, own, :, own].copy()
                 errors = errors_of_joint(self.problem, joint, torch.zeros(scale.n_items, dtype=torch.bool))
             covariance, of_sd = (None, math.nan) if errors is None else (errors.items, errors.moments[1])
-            items = ItemParameters(scale.item_ids, *found.items.matrix.T.cpu().numpy(), free[k, own], covariance)
+            slopes, intercepts, guessing = found.items.matrix.T.cpu().numpy()
+            items = ItemParameters(scale.item_ids, slopes, intercepts, guessing, free[k, own], covariance)
             items = with_kinds(items, self.settings)
             if self.problem.prior.by_theta:
                 moments = NormalMoments(0.0, float(found.items.slope[0, 0]), 0.0, of_sd)
@@ -209,8 +210,8 @@ def respondents_of_scales(problem: StackProblem, items: ItemTensors) -> tuple[Te
         numbers += (given @ member).mT.unbind()
         exact.append(given @ posterior.mT)
     cells, in_cells = (pad_sequence(part, batch_first=True) for part in (of_cells, numbers))
-    sums = in_cells.mT, torch.cat(exact) - in_cells.mT @ cells
+    sums = torch.cat([in_cells.mT, torch.cat(exact) - in_cells.mT @ cells], dim=2)
+    both = torch.cat([sums[:, :-width] - sums[:, -width:], sums[:, -width:]], dim=1)
+    in_each, beyond = both.unflatten(1, (2, -1)).transpose(0, 1).flatten(1, 2).split(list(cells.shape[1:]), dim=2)
     cells = torch.where(cells.sum(dim=2, keepdim=True) > 0, cells, problem.nodes.log_weights.exp())
-    right = tuple(part[:, -width:].flatten(0, 1) for part in sums)
-    wrong = tuple((part[:, :-width] - part[:, -width:]).flatten(0, 1) for part in sums)
-    return cells, dict(zip(SINGLE, (wrong, right), strict=True))
+    return cells, dict(zip(SINGLE, zip(in_each, beyond, strict=True), strict=True))
