@@ -17,6 +17,8 @@ from torch import Tensor
 from irtbench.estimation.driver import own_parameters
 from irtbench.estimation.many_scales.stack import Stack, Stacked
 from irtbench.estimation.marginal.category_problem import CategoryProblem
+from irtbench.estimation.marginal.missing_information import score_covariances
+from irtbench.estimation.marginal.observed_information import added_to_scores, complete_information, invert
 from irtbench.models.coded_scores import CodedScores
 from irtbench.models.item_models.logistic import Logistic
 from irtbench.models.priors import Priors
@@ -100,6 +102,19 @@ class CategoryStack(Stacked, CategoryProblem):
         """By the scale's own items."""
         own = self.each[k]
         return len(own), own.n_columns, own.width
+
+    def inverses(self, items: ItemTensors, each: Sequence[CategoryProblem]) -> list[tuple[Tensor, Tensor]]:
+        """What `inverse_information` has of each scale, the items those of all."""
+        complete, (later, lowest) = self.by_scale(complete_information(self, items)), added_to_scores(self, items)
+        later, lowest, matrix, found = self.by_scale(later), self.by_scale(lowest), self.by_scale(items.matrix), []
+        for k, own in enumerate(each):
+            n_items, n_columns, width = self.size_of(k)
+            of_items, added = complete[k, :n_items, :width, :width], (later[k, :n_columns], lowest[k, :n_items])
+            its_items = ItemTensors.from_matrix(matrix[k, :n_items, :width])
+            missing = score_covariances(own, its_items, *(part[..., :width] for part in added), of_items)
+            chosen = own.free.flatten()
+            found.append(invert((torch.block_diag(*of_items) - missing.flatten(2).flatten(0, 1))[chosen][:, chosen]))
+        return found
 
     @cached_property
     def free(self) -> Tensor:

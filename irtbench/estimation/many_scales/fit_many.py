@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 import pandas as pd
@@ -444,10 +444,14 @@ def fit_group_in_categories(
         first = problem.starting_values()
         if start is not None:
             first = ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where).repeat(len(scales), 1))
-        _, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
+        items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
         fitted: list[FittedCategories | None] = [None] * len(scales)
-        for k, found in enumerate(modes):
-            if found is not None and (fit := judged_alone(problem.of_scale(k, scales[k]), found, settings)) is not None:
+        each = [problem.of_scale(k, scale) for k, scale in enumerate(scales)]
+        if settings.standard_errors:
+            known = problem.inverses(items, each)
+            each = [replace(own, inverse=inverse) for own, inverse in zip(each, known, strict=True)]
+        for k, (own, found) in enumerate(zip(each, modes, strict=True)):
+            if found is not None and (fit := judged_alone(own, found, settings)) is not None:
                 fitted[k] = plain_categories(fit, scales[k], models[k], settings, seed)
     return fitted
 
