@@ -1,7 +1,7 @@
 """How much quicker scales are fitted together than one after the other, and how far the estimates are apart.
 
     python scripts/many_scales.py [--scales 1000] [--respondents 1000] [--items 30] [--missing 0] [--rounds 3]
-        [--model 2pl] [--fixed-guessing 0] [--prior none] [--guessed 0]
+        [--model 2pl] [--fixed-guessing 0] [--prior none] [--guessed 0] [--categories 5]
 
 The same responses are fitted both ways in turns, in blocks, in one process. Seconds are the processor's.
 """
@@ -14,8 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 import irtbench
+
+RIGHT_OR_WRONG = "rasch", "1pl", "2pl", "3pl"
 
 
 def simulated(
@@ -30,10 +34,26 @@ def simulated(
     return responses.select_respondents(responses.n_by_respondent > 0)
 
 
+def graded(n: int, n_items: int, missing: float, seed: int, n_categories: int) -> pd.DataFrame:
+    """Grades by graded items of slopes and steps of their own."""
+    rng = np.random.default_rng(seed)
+    slopes, steps = rng.lognormal(0.2, 0.3, n_items), np.sort(rng.normal(size=(n_items, n_categories - 1)))
+    chance = rng.normal(size=n)[:, None, None] + rng.logistic(size=(n, n_items, 1)) / slopes[:, None]
+    given = pd.DataFrame((chance > steps).sum(axis=2).astype(float))
+    return given.mask(rng.random(given.shape) < missing).dropna(how="all").add_prefix("item")
+
+
 def timed(fit: Callable[[], Any]) -> tuple[float, float, Any]:
     clock, processor = time.perf_counter(), time.process_time()
     found = fit()
     return time.process_time() - processor, time.perf_counter() - clock, found
+
+
+def linear(fitted: irtbench.FittedModel | irtbench.FittedCategories) -> tuple[NDArray[np.float64], ...]:
+    """The parameters that are compared: slopes and intercepts, or all in categories."""
+    if isinstance(fitted, irtbench.FittedCategories):
+        return (fitted.parameters,)
+    return fitted.items.discrimination, fitted.items.intercept
 
 
 def main() -> None:
@@ -45,7 +65,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="blocks of scales, fitted both ways in turns")
     parser.add_argument("--tolerance", type=float, default=1e-5)
     parser.add_argument("--standard-errors", action="store_true")
-    parser.add_argument("--model", choices=["rasch", "1pl", "2pl", "3pl"], default="2pl")
+    parser.add_argument("--model", choices=[*RIGHT_OR_WRONG, "grm", "gpcm", "nominal"], default="2pl")
+    parser.add_argument("--categories", type=int, default=5)
     parser.add_argument("--fixed-guessing", type=float, default=0.0, help="of the model that is fitted")
     parser.add_argument("--prior", choices=["none", "weak"], default=None)
     parser.add_argument("--guessed", type=float, default=0.0, help="lower asymptote of the items that answers are to")
@@ -53,28 +74,28 @@ def main() -> None:
     keywords = {
         "standard_errors": options.standard_errors,
         "tolerance": options.tolerance,
-        "kind": options.model,
-        "guessing": options.fixed_guessing,
         "prior": options.prior,
     }
-    alike = options.model in ("rasch", "1pl")
-    scales = [
-        simulated(options.respondents, options.items, options.missing, seed, alike=alike, guessed=options.guessed)
-        for seed in range(options.scales)
-    ]
+    size = options.respondents, options.items, options.missing
+    if options.model in RIGHT_OR_WRONG:
+        keywords |= {"kind": options.model, "guessing": options.fixed_guessing}
+        alike, fit_one = options.model in ("rasch", "1pl"), irtbench.fit_model
+        scales = [simulated(*size, seed, alike=alike, guessed=options.guessed) for seed in range(options.scales)]
+    else:
+        keywords |= {"models": options.model}
+        fit_one, scales = irtbench.fit_categories, [graded(*size, k, options.categories) for k in range(options.scales)]
     irtbench.fit_many(scales[:5], **keywords)
     rows, apart = [], []
     for block in np.array_split(np.arange(len(scales)), options.rounds):
         some = [scales[k] for k in block]
-        one_by_one = timed(lambda some=some: [irtbench.fit_model(one, **keywords) for one in some])
+        one_by_one = timed(lambda some=some: [fit_one(one, **keywords) for one in some])
         together = timed(lambda some=some: irtbench.fit_many(some, **keywords))
         rows.append((*one_by_one[:2], *together[:2]))
         for one, other in zip(together[2].fits, one_by_one[2], strict=True):
             assert one is not None
             assert one.converged == other.converged
             if other.converged:
-                a = np.abs(one.items.discrimination - other.items.discrimination).max()
-                apart.append(max(a, np.abs(one.items.intercept - other.items.intercept).max()))
+                apart.append(max(np.abs(x - y).max() for x, y in zip(*map(linear, (one, other)), strict=True)))
         print(together[2], "ms a scale:", *(f"{1000 * part / len(block):.2f}" for part in rows[-1]), flush=True)
     total = np.array(rows)
     ratios = total[:, 0] / total[:, 2], total[:, 1] / total[:, 3]

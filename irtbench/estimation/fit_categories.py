@@ -31,14 +31,14 @@ from irtbench.estimation.fit import (
 )
 from irtbench.estimation.fitted import FittedItems, software_versions
 from irtbench.estimation.marginal.category_problem import CategoryProblem
-from irtbench.estimation.marginal.group_problem import groups_of, problem_of_groups
+from irtbench.estimation.marginal.group_problem import GroupProblem, groups_of, problem_of_groups
 from irtbench.estimation.marginal.nodes import describe_nodes
 from irtbench.estimation.marginal.observed_information import NormalMoments
 from irtbench.estimation.marginal.problem import common_slope as one_slope
 from irtbench.estimation.marginal.problem import equal_parameters
 from irtbench.estimation.marginal.problem import rating_scale as steps_of_rating_scale
 from irtbench.estimation.multiple_groups import group_names, group_populations
-from irtbench.estimation.scale_fit import fit_in_groups, fit_scale, with_names
+from irtbench.estimation.scale_fit import ScaleFit, fit_in_groups, fit_scale, with_names
 from irtbench.estimation.settings import (
     FEWEST_RESPONDENTS,
     WORDS,
@@ -298,29 +298,59 @@ def fit_categories(
             rows = tuple(scores_on_device(scores.select_respondents(part), items.columns, where) for part in members)
             grouped, begin = problem_of_groups(alone, rows, n_nodes=settings.n_nodes, start=begin)
             fit, doubts = fit_in_groups(grouped, begin, settings, design=design), unlinked(grouped)
-        parameters, status = fit.found.items, with_names(fit.status, scores)
-        x = parameters.matrix[: len(items), -items.width :].cpu().numpy()
-        own = own_parameters_of(alone.free, design)
-        slopes = (items.where("slope") & alone.free).cpu().numpy()
-    found = CategoryParameters(scores.item_ids, each, scores.categories, x, own)
-    if fit.errors is not None and status.converged:
-        covariance = fit.errors.items[: len(each), -items.width :, -items.width :]
-        found = replace(found, covariance=covariance)
+        found = parameters_of(fit, scores, each, own_parameters_of(alone.free, design))
         if not slopes_are_1:
-            doubts += undetermined_slopes(scores.item_ids, found.parameters, covariance, slopes)
+            doubts += undetermined_slopes(found, items.where("slope") & alone.free)
     if design is None and settings.priors.is_flat:
         of_anchors = 0 if known is None else len(known.places)
         doubts += outnumbered(scores.n_items - of_anchors, scores.n_respondents)
-    moments, of_groups = fit.moments, None
+    fitted = categories_of(fit, found, scores, seed, doubts)
     if labels is not None:
         joint = None if fit.errors is None or fit.errors.joint is None else torch.from_numpy(fit.errors.joint)
-        unit = float(x[0, 0]) if slopes_are_1 else 1.0
-        populations = group_populations(groups_of(fit.problem), parameters, joint, unit)
+        unit = float(found.steps_at[0, 0]) if slopes_are_1 else 1.0
+        populations = group_populations(groups_of(fit.problem), fit.found.items, joint, unit)
         of_groups = pd.DataFrame({"group": names, "n_respondents": [int(part.sum()) for part in members]})
         of_groups[["mean", "sd", "se_mean", "se_sd"]] = np.stack(populations, axis=1)
-    if slopes_are_1 and known is None:
+        fitted = replace(fitted, groups=of_groups)
+    if known is not None:
+        fitted = replace(fitted, anchor_error=known.error)
+    elif slopes_are_1:
         found, moments = with_slopes_of_1(found)
-    population = population_of(settings, moments, fit.problem.nodes)
+        fitted = replace(fitted, items=found, moments=moments)
+    if settings.population == "estimated":
+        fitted = replace(fitted, density=population_of(settings, fitted.moments, fit.problem.nodes))
+    return fitted
+
+
+def parameters_of(
+    fit: ScaleFit, scores: CodedScores | StoredScores, models: tuple[ItemModel, ...], own: NDArray[np.int64]
+) -> CategoryParameters:
+    """The items with their covariance, of which so many parameters are an item's own."""
+    width = max(len(model.parameters(len(k), 1)) for model, k in zip(models, scores.categories, strict=True))
+    x = fit.found.items.matrix[: len(models), -width:].cpu().numpy()
+    covariance = None
+    if fit.errors is not None and fit.status.converged:
+        covariance = fit.errors.items[: len(models), -width:, -width:]
+    return CategoryParameters(scores.item_ids, models, scores.categories, x, own, covariance)
+
+
+def plain_categories(
+    fit: ScaleFit, scores: CodedScores | StoredScores, models: tuple[ItemModel, ...], settings: FitSettings, seed: int
+) -> FittedCategories:
+    """The model of a scale of one group whose items have parameters of their own alone."""
+    problem = fit.problem
+    found = parameters_of(fit, scores, models, own_parameters_of(problem.free, None))
+    doubts = find_doubts(problem, fit.found, fit.priors)
+    doubts += undetermined_slopes(found, problem.scale.where("slope") & problem.free)
+    if settings.priors.is_flat:
+        doubts += outnumbered(scores.n_items, scores.n_respondents)
+    return categories_of(fit, found, scores, seed, doubts)
+
+
+def categories_of(
+    fit: ScaleFit, found: CategoryParameters, scores: CodedScores | StoredScores, seed: int, doubts: tuple[str, ...]
+) -> FittedCategories:
+    """The model of a scale of one group, with ability N(0, 1) or of the moments that the fit has."""
     return FittedCategories(
         items=found,
         log_likelihood=fit.found.log_likelihood,
@@ -329,14 +359,11 @@ def fit_categories(
         n_respondents=scores.n_respondents,
         n_by_item=scores.n_by_item,
         nodes=describe_nodes(fit.problem.nodes),
-        status=status,
+        status=with_names(fit.status, scores),
         doubts=doubts,
-        ability_shape=shape_of_ability(fit.problem, fit.found) if labels is None else None,
-        groups=of_groups,
+        ability_shape=None if isinstance(fit.problem, GroupProblem) else shape_of_ability(fit.problem, fit.found),
         seed=seed,
-        moments=moments,
-        density=population if settings.population == "estimated" else None,
-        anchor_error=None if known is None else known.error,
+        moments=fit.moments,
     )
 
 
@@ -510,15 +537,14 @@ def own_parameters_of(free: Tensor, design: Tensor | None) -> NDArray[np.int64]:
     return np.asarray((alone.sum(dim=1) + of_one.sum(dim=0)).cpu().numpy())
 
 
-def undetermined_slopes(
-    item_ids: tuple[str, ...], natural: NDArray[np.float64], covariance: NDArray[np.float64], slopes: NDArray[np.bool_]
-) -> tuple[str, ...]:
-    """The items whose slope the responses hardly determine, in the words of `fit`; empty where there are none."""
-    values, errors = (
-        np.where(slopes, part, 0.0) for part in (natural, np.sqrt(np.diagonal(covariance, axis1=1, axis2=2)))
-    )
-    found = not_identified(item_ids, values, errors, np.zeros(len(item_ids)), np.zeros(len(item_ids)))
-    return tuple(f"{words}: {name_first(items)}" for words, items in named_items(found).items())
+def undetermined_slopes(found: CategoryParameters, where: Tensor) -> tuple[str, ...]:
+    """The items whose slope the responses hardly determine, in the words of `fit`; `where` slopes are estimated."""
+    if found.covariance is None:
+        return ()
+    errors, slopes = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2)), where.cpu().numpy()
+    none = np.zeros(len(slopes))
+    each = not_identified(found.item_ids, *(np.where(slopes, of, 0.0) for of in (found.parameters, errors)), none, none)
+    return tuple(f"{words}: {name_first(items)}" for words, items in named_items(each).items())
 
 
 def models_of(models: Models, item_ids: Sequence[str]) -> tuple[ItemModel, ...]:

@@ -133,13 +133,13 @@ def upper_asymptotes(device: Device) -> Numbers:
 
 
 def many_scales(device: Device, *, missing: float = 0.0, **keywords: Any) -> Numbers:
-    """Intercepts and errors of scales that take their steps together."""
+    """Slopes, difficulties and errors of scales that take their steps together."""
     scales = [drawn(n=200 + 20 * k, n_items=6 + k % 2, missing=missing) for k in range(6)]
     fitted = fit_many(scales, device=device, **keywords)
     found = {}
     for name, one in zip(fitted.names, fitted.fits, strict=True):
         assert one.converged
-        found[f"{name} intercept"] = one.items.intercept
+        found |= {f"{name} {column}": one.table()[column].to_numpy() for column in ("discrimination", "difficulty")}
         if one.items.covariance is not None:
             found[f"{name} covariance"] = one.items.covariance
     return found
@@ -195,6 +195,7 @@ ROUTES: dict[str, Callable[[Device], Numbers]] = {
     "upper asymptotes": upper_asymptotes,
     "many scales": many_scales,
     "many scales, missing, prior": lambda device: many_scales(device, missing=0.2, prior="weak"),
+    "many scales in categories": lambda device: many_scales(device, missing=0.2, models="grm"),
     "several crowds": groups,
     "beside anchors": beside_anchors,
     "several trials": several_trials,

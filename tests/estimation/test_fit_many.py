@@ -212,29 +212,66 @@ def test_no_scales_and_wrong_values() -> None:
         fit_many({"sums": np.ones((20, 2)), "words": [[1, 0], [3, 0]]})
 
 
-def test_scales_in_categories_are_those_of_single_fits() -> None:
-    rng = np.random.default_rng(5)
+def grades(n: int, n_items: int, slope: float, *, missing: float = 0.0) -> pd.DataFrame:
+    """Categories 0 to 4 of items q2, q3, ..., fewer of some; right and wrong of q0 and q1."""
+    rng = np.random.default_rng(n)
+    chance = slope * rng.normal(size=(n, 1, 1)) + rng.logistic(size=(n, n_items, 1))
+    given = (chance > slope * np.linspace(-1.5, 1.5, 4)).sum(axis=2).astype(float)
+    given = np.minimum(given, np.where(np.arange(n_items) < 2, 1, 2 + np.arange(n_items) % 3))
+    given[rng.random(given.shape) < missing] = np.nan
+    given[np.isnan(given).all(axis=1), 0] = 1.0
+    return pd.DataFrame(given, columns=[f"q{k}" for k in range(n_items)])
 
-    def grades(n: int, n_items: int, slope: float) -> pd.DataFrame:
-        chance = slope * rng.normal(size=(n, 1, 1)) + rng.logistic(size=(n, n_items, 1))
-        given = (chance > slope * np.array([-0.7, 0.7])).sum(axis=2).astype(float)
-        given[rng.random(given.shape) < 0.2] = np.nan
-        given[np.isnan(given).all(axis=1), 0] = 1.0
-        return pd.DataFrame(given, columns=[f"q{k}" for k in range(n_items)])
 
-    tasks = {"a": grades(200, 5, 1.0), "b": grades(300, 8, 1.5), "c": grades(250, 6, 2.0)}
+IN_CATEGORIES: dict[str, dict[str, Any]] = {
+    "grm": {"models": "grm"},
+    "gpcm": {"models": "gpcm", "prior": "weak"},
+    "nominal": {"models": "nominal"},
+    "own": {
+        "models": {"q0": "3pl", "q1": "4pl", "q2": "gpcm", "q3": "nominal", **{f"q{k}": "grm" for k in range(4, 9)}},
+        "prior": "weak",
+    },
+}
+
+
+@pytest.mark.parametrize("model", IN_CATEGORIES)
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_scales_in_categories_take_their_steps_together(
+    model: str, missing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of unequal numbers of respondents, items and categories, and none of them is fitted alone."""
+    given = IN_CATEGORIES[model] | {"tolerance": TIGHT}
+    tasks = {
+        f"{n}": grades(n, n_items, 1.5, missing=missing) for n, n_items in ((700, 6), (500, 8), (600, 9), (610, 9))
+    }
+    single = {name: fit_categories(task, **given) for name, task in tasks.items()}
+    monkeypatch.setattr("irtbench.estimation.many_scales.fit_many.fit_categories", None)
+    many = fit_many(tasks, **given)
+    for name, alone in single.items():
+        one = many[name]
+        errors = np.sqrt(np.diagonal(alone.covariance, axis1=1, axis2=2))
+        assert (np.abs(one.parameters - alone.parameters) <= 1e-6 + 1e-5 * errors).all()
+        np.testing.assert_allclose(one.covariance, alone.covariance, rtol=1e-4, atol=1e-6)
+        assert one.log_likelihood == pytest.approx(alone.log_likelihood, abs=1e-6)
+        assert (one.n_parameters, one.doubts, str(one.priors)) == (alone.n_parameters, alone.doubts, str(alone.priors))
+        assert one.ability_shape.skewness == pytest.approx(alone.ability_shape.skewness, abs=1e-4)
+        assert one.items.names == alone.items.names
+    start = fit_many([tasks["610"]] * 3, start=many["610"].items, **given)
+    assert all(one.steps <= 3 for one in start.fits)
+
+
+def test_a_scale_in_categories_that_cannot_be_fitted_harms_no_other() -> None:
+    tasks = {"a": grades(200, 5, 1.0, missing=0.2), "b": grades(300, 8, 1.5), "c": grades(250, 6, 2.0)}
     tasks["flat"] = tasks["a"].assign(q1=1.0)
     tasks["few"] = tasks["a"].iloc[:5]
-    many = fit_many(tasks, models="gpcm", prior="weak")
-    for name in ("a", "b", "c"):
-        alone = fit_categories(tasks[name], "gpcm", prior="weak")
-        np.testing.assert_array_equal(many[name].parameters, alone.parameters)
-        np.testing.assert_array_equal(many[name].covariance, alone.covariance)
-    assert many.not_converged == ("flat", "few")
-    assert many.in_short() == "5 scales, 3 converged, 2 not fitted"
+    tasks["steep"] = tasks["b"].assign(q5=tasks["b"]["q4"])  # two items of one answer
+    many = fit_many(tasks, models="gpcm")
+    assert many.not_converged == ("flat", "few", "steep")
+    assert many.in_short() == "6 scales, 3 converged, 1 NOT CONVERGED, 2 not fitted"
+    assert str(many["steep"].status) == str(fit_categories(tasks["steep"], "gpcm").status)
     with pytest.raises(InputError, match="scale flat: fit: item q1: all responses are the same"):
         many["flat"]
-    assert len(many.items_table()) == 5 + 8 + 6
+    assert len(many.items_table()) == 5 + 8 + 6 + 8
     assert many.table()["n_items"].tolist()[:3] == [5, 8, 6]
     assert fit_many(list(tasks.values())[:1], models="pcm")["scale1"].moments is not None
     assert fit_many([tasks["a"].iloc[:12]], models="grm", prior="weak", start=None).fits[0] is not None

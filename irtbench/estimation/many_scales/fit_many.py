@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, Unpack, overload
 
 import pandas as pd
@@ -17,29 +17,41 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
+from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.fit import (
     check_estimable,
     choose_device,
     fit_model,
 )
 from irtbench.estimation.fit_categories import (
+    RASCH_KINDS,
     FittedCategories,
     Models,
     NotDetermined,
     ScoresLike,
+    check_categories,
+    described,
     fit_categories,
+    models_of,
+    plain_categories,
     scores_of,
+    settings_of,
 )
 from irtbench.estimation.fitted import FittedModel
+from irtbench.estimation.many_scales.category_stack import CategoryStack
 from irtbench.estimation.many_scales.judged_scales import JudgedScales
 from irtbench.estimation.many_scales.stack import Stack, StackProblem, find_modes, groups_of
-from irtbench.estimation.marginal.nodes import is_usual_grid
+from irtbench.estimation.marginal.nodes import is_usual_grid, with_right_nodes
 from irtbench.estimation.marginal.observed_information import MOST_COUPLED_ITEMS
+from irtbench.estimation.marginal.problem import Estimate, Problem
+from irtbench.estimation.scale_fit import ScaleFit, judged, with_positive_direction
 from irtbench.estimation.settings import WORDS, FitKeywords, FitSettings, fit_settings
 from irtbench.estimation.threads import in_threads
 from irtbench.models.category_parameters import CategoryParameters
-from irtbench.models.coded_scores import Levels
+from irtbench.models.coded_scores import CodedScores, Levels
+from irtbench.models.item_models.item_model import ItemModel
 from irtbench.models.item_parameters import ItemParameters
+from irtbench.models.pyro_model.categories import CategoryItems
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 from irtbench.models.quadrature import normal_grid
 
@@ -224,59 +236,133 @@ def fit_many(
     """
     began = time.perf_counter()
     names = tuple(scales) if isinstance(scales, Mapping) else numbered("scale", len(scales))
-    named = list(zip(names, scales.values() if isinstance(scales, Mapping) else scales, strict=True))
-    if models is not None:
-        each = [_fit_scores(name, one, models, settings, start=start, seed=seed, **keywords) for name, one in named]
-        some, why = (tuple(part) for part in zip(*each, strict=True)) if each else ((), ())
-        return FittedScales(names, some, why, time.perf_counter() - began)
-    settings = fit_settings(settings, keywords)
-    given = [as_responses(one, name=f"scale {name}") for name, one in named]
-    if start is not None and any(one.item_ids != start.item_ids for one in given):
-        other = [name for name, one in zip(names, given, strict=True) if one.item_ids != start.item_ids]
-        raise InputError(f"fit: start is of other items than scale {name_first(other)}; expected the same in all")
-    fits: list[FittedModel | None] = [None] * len(given)
-    reasons = [_not_estimable(one, settings) for one in given]
+    tables = list(scales.values() if isinstance(scales, Mapping) else scales)
+    if models is None:
+        fits, reasons = _of_right_and_wrong(names, tables, fit_settings(settings, keywords), start, seed)
+    else:
+        fits, reasons = _in_categories(names, tables, models, settings, start, seed, **keywords)
+    return FittedScales(names, fits, reasons, time.perf_counter() - began)
+
+
+def _of_right_and_wrong(
+    names: Sequence[str],
+    tables: Sequence[ResponsesLike],
+    settings: FitSettings,
+    start: ItemParameters | None,
+    seed: int,
+) -> tuple[tuple[FittedModel | None, ...], tuple[str, ...]]:
+    """The fits, and why there are none."""
+    given = [as_responses(one, name=f"scale {name}") for name, one in zip(names, tables, strict=True)]
+    _demand_same(names, [start is None or one.item_ids == start.item_ids for one in given])
+    reasons = tuple(_not_estimable(one, settings) for one in given)
     left = [k for k, reason in enumerate(reasons) if not reason]
-    if takes_steps_together(settings):
-        small = [k for k in left if is_small(given[k], settings)]
-        device = choose_device(settings.device)
-        groups = groups_of([given[k] for k in small], settings.n_nodes, device)
-        groups = [[small[k] for k in group] for group in groups if len(group) >= FEWEST_TOGETHER]
-        parts, n_threads = [[given[k] for k in group] for group in groups], torch.get_num_threads()
-        together = in_threads(
-            lambda part: fit_group(part, settings, start, seed), parts, n_threads if device.type == "cpu" else 1
-        )
-        for group, found in zip(groups, together, strict=True):
-            for k, fitted in zip(group, found, strict=True):
-                fits[k] = fitted
-    alone = [k for k in left if fits[k] is None]
-    for k in alone:
-        fits[k] = fit_model(given[k], settings, seed=seed, start=start)
-    logger.info("fit: %d scales, %d of them alone", len(given), len(alone))
-    return FittedScales(names, tuple(fits), tuple(reasons), time.perf_counter() - began)
+    small = [k for k in left if takes_steps_together(settings) and is_small(given[k], settings)]
+    fits = _fitted(
+        left, {k: ((given[k].is_complete,), *given[k].correct.shape) for k in small}, settings,
+        together=lambda group: fit_group([given[k] for k in group], settings, start, seed),
+        alone=lambda k: fit_model(given[k], settings, seed=seed, start=start),
+    )  # fmt: skip
+    return tuple(fits.get(k) for k in range(len(given))), reasons
 
 
-def _fit_scores(
-    name: str,
-    table: ScoresLike,
+def _in_categories(
+    names: Sequence[str],
+    tables: Sequence[ScoresLike],
     models: Models,
     settings: FitSettings | None,
-    *,
     start: CategoryParameters | None,
+    seed: int,
     levels: Levels = None,
     **words: Any,
-) -> tuple[FittedCategories | None, str]:
-    """The fit of a scale of items in categories, or why there is none."""
+) -> tuple[tuple[FittedCategories | None, ...], tuple[str, ...]]:
+    """The same of items in categories."""
+    given = []
+    for name, table in zip(names, tables, strict=True):
+        try:
+            given.append(scores_of(table, levels))
+        except InputError as error:
+            raise InputError(f"scale {name}: {error}") from None
+    _demand_same(names, [start is None or one.item_ids == start.item_ids for one in given])
+    kinds = {k: kind for k, one in enumerate(given) if (kind := plain_kind(one, models, settings, start, words))}
+    first, reasons = next(iter(kinds), None), [""] * len(given)
+
+    def alone(k: int) -> FittedCategories | None:
+        try:
+            return fit_categories(given[k], models, settings, start=start, seed=seed, **words)
+        except NotDetermined as error:
+            reasons[k] = str(error)
+            return None
+
+    fits = _fitted(
+        range(len(given)),
+        {k: ((own.kind, given[k].is_complete), *size_of(given[k])) for k, (_, own) in kinds.items()},
+        FitSettings() if first is None else kinds[first][1],
+        together=lambda group: fit_group_in_categories(
+            [given[k] for k in group], [kinds[k][0] for k in group], kinds[group[0]][1], start, seed
+        ),
+        alone=alone,
+    )
+    return tuple(fits[k] for k in range(len(given))), tuple(reasons)
+
+
+def plain_kind(
+    scores: CodedScores | StoredScores,
+    models: Models,
+    settings: FitSettings | None,
+    start: CategoryParameters | None,
+    words: Mapping[str, Any],
+) -> tuple[tuple[ItemModel, ...], FitSettings] | None:
+    """Models and settings of a scale whose steps can be taken with others'; None where it is to be fitted alone."""
+    rasch = isinstance(models, str) and models in RASCH_KINDS
+    if rasch or words.keys() - FitKeywords.__annotations__.keys() or isinstance(scores, StoredScores):
+        return None
+    each = models_of(models, scores.item_ids)
+    own = settings_of(each, settings, words)
     try:
-        scores = scores_of(table, levels)
-    except InputError as error:
-        raise InputError(f"scale {name}: {error}") from None
-    if start is not None and start.item_ids != scores.item_ids:
-        raise InputError(f"fit: start is of other items than scale {name}; expected the same in all")
-    try:
-        return fit_categories(scores, models, settings, start=start, **words), ""
-    except NotDetermined as error:
-        return None, str(error)
+        check_categories(scores, each, own.priors)
+    except NotDetermined:
+        return None
+    n_respondents, n_columns = size_of(scores)
+    few = (
+        n_respondents * max(n_columns, own.n_nodes) <= MOST_CELLS
+        and scores.n_items <= MOST_COUPLED_ITEMS
+        and scores.places is None
+    )
+    same = start is None or described(scores, each) == described(start, start.models)
+    return (each, own) if few and same and takes_steps_together(own) else None
+
+
+def size_of(scores: CodedScores) -> tuple[int, int]:
+    """Numbers of respondents, and of categories but the first of all items."""
+    return scores.n_respondents, sum(map(len, scores.categories)) - scores.n_items
+
+
+def _demand_same(names: Sequence[str], same: Sequence[bool]) -> None:
+    """Refuse a start of other items."""
+    if other := [name for name, own in zip(names, same, strict=True) if not own]:
+        raise InputError(f"fit: start is of other items than scale {name_first(other)}; expected the same in all")
+
+
+def _fitted(
+    left: Sequence[int],
+    sizes: Mapping[int, tuple[tuple[object, ...], int, int]],
+    settings: FitSettings,
+    *,
+    together: Callable[[list[int]], list[Fitted | None]],
+    alone: Callable[[int], Fitted | None],
+) -> dict[int, Fitted | None]:
+    """The fits of scales: of groups of those that have a size, and of each that none was found of so, alone."""
+    fits: dict[int, Fitted | None] = {}
+    device = choose_device(settings.device)
+    small = list(sizes)
+    groups = groups_of([sizes[k] for k in small], settings.n_nodes, device)
+    parts = [[small[k] for k in group] for group in groups if len(group) >= FEWEST_TOGETHER]
+    n_threads = torch.get_num_threads() if device.type == "cpu" else 1
+    for part, found in zip(parts, in_threads(together, parts, n_threads), strict=True):
+        fits |= {k: fitted for k, fitted in zip(part, found, strict=True) if fitted is not None}
+    rest = [k for k in left if k not in fits]
+    logger.info("fit: %d scales, %d of them alone", len(left), len(rest))
+    return fits | {k: alone(k) for k in rest}
 
 
 def _not_estimable(responses: ResponseMatrix, settings: FitSettings) -> str:
@@ -320,7 +406,7 @@ def fit_group(
     with torch.no_grad():
         stack = Stack.of(scales, device)
         problem = StackProblem.of_stack(stack, nodes, settings, guessing_of(scales, settings, stack))
-        first = problem.start()
+        first = problem.starting_values()
         if start is not None:
             first = ItemTensors.from_matrix(problem.from_public(start).matrix.repeat(len(scales), 1))
         items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
@@ -336,6 +422,35 @@ def fit_group(
         return [models.get(k) for k in range(len(scales))]
 
 
+def fit_group_in_categories(
+    scales: Sequence[CodedScores],
+    models: Sequence[tuple[ItemModel, ...]],
+    settings: FitSettings,
+    start: CategoryParameters | None,
+    seed: int,
+) -> list[FittedCategories | None]:
+    """The same of items in categories."""
+    where = choose_device(settings.device)
+    nodes = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=torch.float64, device=where)
+    with torch.no_grad():
+        kinds = [(own, tuple(map(len, scale.categories))) for own, scale in zip(models, scales, strict=True)]
+        items_of = {kind: CategoryItems(*kind, 1, where) for kind in dict.fromkeys(kinds)}
+        problem = CategoryStack.of_scores(scales, [items_of[kind] for kind in kinds], nodes, settings.priors)
+        first = problem.starting_values()
+        if start is not None:
+            first = ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where).repeat(len(scales), 1))
+        items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
+        fitted: list[FittedCategories | None] = [None] * len(scales)
+        each = [problem.of_scale(k, scale) for k, scale in enumerate(scales)]
+        if settings.standard_errors:
+            known = problem.inverses(items, each)
+            each = [replace(own, inverse=inverse) for own, inverse in zip(each, known, strict=True)]
+        for k, (own, found) in enumerate(zip(each, modes, strict=True)):
+            if found is not None and (fit := judged_alone(own, found, settings)) is not None:
+                fitted[k] = plain_categories(fit, scales[k], models[k], settings, seed)
+    return fitted
+
+
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:
     """Where guessing of the items is estimated, and what it is elsewhere, shape (n_scales, width) each."""
     free, fixed = torch.zeros_like(stack.items, dtype=torch.bool), torch.zeros_like(stack.items)
@@ -343,3 +458,13 @@ def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: 
         own = settings.guessing_of(scale.item_ids)
         free[k, : scale.n_items], fixed[k, : scale.n_items] = (torch.from_numpy(part).to(free.device) for part in own)
     return free, fixed
+
+
+def judged_alone(problem: Problem, found: Estimate, settings: FitSettings) -> ScaleFit | None:
+    """What is known of a scale with this maximum; None where nodes are not right, theta is turned, or it is none."""
+    if with_right_nodes(problem, found.items, found.counts) is not problem:
+        return None
+    if with_positive_direction(problem, found) is not found:
+        return None
+    fit = judged(problem, found, settings, settings.priors)
+    return fit if fit.status.converged else None

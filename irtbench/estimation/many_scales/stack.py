@@ -24,6 +24,7 @@ respondents, as they are in the others.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -44,10 +45,11 @@ from irtbench.estimation.marginal.observed_information import (
 from irtbench.estimation.marginal.problem import START_GUESSING, Estimate, Problem, items_of_correlations
 from irtbench.estimation.settings import FitSettings
 from irtbench.estimation.status import Status, Stop
+from irtbench.models.coded_scores import CodedScores
 from irtbench.models.pyro_model.collapsed import CollapsedScales
 from irtbench.models.pyro_model.model import logistic_model
 from irtbench.models.pyro_model.rows import MISSING, Scratch, as_rows, encode_responses
-from irtbench.models.pyro_model.sites import ItemPrior, is_flat, log_densities, trace_model
+from irtbench.models.pyro_model.sites import ItemPrior, log_densities, trace_model
 from irtbench.models.pyro_model.tensors import COMMON_SLOPE, GUESSING, ItemTensors, NodeTensors, SharedParameters
 from irtbench.models.quadrature import normal_grid
 
@@ -65,9 +67,9 @@ class Chunk:
     scales
         Which they are.
     correct
-        Number of correct responses, shape (n_scales, n_items, n_respondents).
+        Number of correct responses, shape (n_scales, n_columns, n_respondents).
     observed
-        Number of responses, shaped as `correct`; None if every scale is complete.
+        Number of responses, shape (n_scales, n_items, n_respondents); None if every scale is complete.
     respondents
         How many respondents each row is, 0 for what fills a scale up, shape (n_scales, n_respondents).
     """
@@ -85,16 +87,21 @@ class Stack:
     Parameters
     ----------
     values
-        1, 0, and -1 where missing or filled up, shape (n_scales, n_items, n_respondents); where a row is of many
-        respondents, the share of them that were right.
-    n_correct, n_observed
-        Number of correct responses, and of all, to each item, float64, shape (n_scales, n_items).
+        1, 0, and -1 where missing or filled up, shape (n_scales, n_columns, n_respondents), a column being an item, or
+        one of its categories; where a row is of many respondents, the share of them that were right.
+    n_correct
+        Number of correct responses in each column, float64, shape (n_scales, n_columns).
+    n_observed
+        Number of responses to each item, float64, shape (n_scales, n_items).
     respondents
         How many respondents each row is, 0 for what fills a scale up, shape (n_scales, n_respondents).
     items
         1 for items, 0 for what fills a scale up, float64, shape (n_scales, n_items).
     complete
         Whether every respondent of a scale answered all of its items.
+    asked
+        1 where there is a response to an item, else 0, shape (n_scales, n_items, n_respondents), if columns are
+        categories.
     """
 
     values: Tensor
@@ -103,6 +110,7 @@ class Stack:
     respondents: Tensor
     items: Tensor
     complete: bool = field(kw_only=True)
+    asked: Tensor | None = field(default=None, kw_only=True)
     scratch: Scratch = field(default_factory=Scratch, repr=False, compare=False, kw_only=True)
 
     @classmethod
@@ -121,13 +129,35 @@ class Stack:
         complete = all(scale.is_complete for scale in scales)
         return cls(*(torch.from_numpy(part).to(device) for part in parts), complete=complete)
 
+    @classmethod
+    def of_scores(cls, scales: Sequence[CodedScores], columns: tuple[Tensor, Tensor]) -> Stack:
+        """Those in categories; `columns` are the place in its scale of the item of each, and its category, or 0.
+
+        Shape (n_scales, n_columns) each.
+        """
+        sizes = np.array([scale.codes.shape for scale in scales])
+        codes = np.full((len(scales), *sizes.max(axis=0)[::-1]), MISSING, dtype=np.int8)
+        for own, scale in zip(codes, scales, strict=True):
+            own[: scale.n_items, : scale.n_respondents] = scale.codes.T
+        item, category = columns
+        given = torch.from_numpy(codes).to(item.device)
+        at_item = given.gather(1, item[:, :, None].expand(-1, -1, given.shape[2]))
+        values = (at_item == category[:, :, None]) & (category > 0)[:, :, None]
+        asked, there = (given != MISSING).to(torch.int8), np.arange(codes.shape[2]) < sizes[:, :1]
+        n_observed = asked.sum(dim=2, dtype=torch.float64)
+        return cls(
+            values.to(torch.int8), values.sum(dim=2, dtype=torch.float64), n_observed,
+            torch.from_numpy(there.astype(np.float64)).to(item.device), (n_observed > 0).to(torch.float64),
+            complete=all(scale.is_complete for scale in scales), asked=asked,
+        )  # fmt: skip
+
     def __len__(self) -> int:
         return len(self.values)
 
     @property
     def width(self) -> int:
         """Number of items of the largest scale, those of all with what fills them up."""
-        return self.values.shape[1]
+        return self.items.shape[1]
 
     def by_number_right(self) -> Stack:
         """The same with respondents of one number right as one row, of the shares of them that were right.
@@ -150,47 +180,54 @@ class Stack:
 
     def of_scales(self, which: Tensor) -> Stack:
         """Some of the scales."""
-        parts = self.values, self.n_correct, self.n_observed, self.respondents, self.items
-        return Stack(*(part[which] for part in parts), complete=self.complete, scratch=self.scratch)
+        parts = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **{name: part[which] for name, part in parts.items()})
 
     def chunks(self, n_nodes: int, dtype: torch.dtype) -> Iterator[Chunk]:
         """All scales, so many at a time that matrices of respondents x nodes stay where they are quickly found.
 
         Each is written over by the next.
         """
-        _, width, n_respondents = self.values.shape
-        most = max(1, CHUNK_BYTES[self.values.device.type] // (dtype.itemsize * n_respondents * max(width, n_nodes)))
+        _, n_columns, n_respondents = self.values.shape
+        most = max(
+            1, CHUNK_BYTES[self.values.device.type] // (dtype.itemsize * n_respondents * max(n_columns, n_nodes))
+        )
         like = self.values.new_empty(0, dtype=dtype)
+
+        def copied(name: str, values: Tensor) -> Tensor:
+            n_rows = len(values) * values.shape[1]
+            return self.scratch.matrix(name, n_rows, n_respondents, like).view(values.shape).copy_(values)
+
         for first in range(0, len(self), most):
             some = slice(first, first + most)
             values = self.values[some]
-            correct = self.scratch.matrix("correct", len(values) * width, n_respondents, like).view(values.shape)
-            correct.copy_(values.clamp(min=0))
-            observed = None
+            correct, observed = copied("correct", values.clamp(min=0)), None
             if not self.complete:
-                observed = self.scratch.matrix("observed", len(values) * width, n_respondents, like).view(values.shape)
-                observed.copy_((values + 1).clamp_(max=1))
+                observed = copied("observed", (values + 1).clamp_(max=1) if self.asked is None else self.asked[some])
             yield Chunk(some, correct, observed, self.respondents[some].to(dtype))
 
 
-def groups_of(scales: Sequence[ResponseMatrix], n_nodes: int, device: torch.device) -> list[list[int]]:
-    """Positions of scales of like sizes, complete ones and others apart, in groups that take their steps together."""
-    complete = [scale.is_complete for scale in scales]
-    order = sorted(range(len(scales)), key=lambda k: (complete[k], *scales[k].correct.shape))
+def groups_of(
+    sizes: Sequence[tuple[tuple[object, ...], int, int]], n_nodes: int, device: torch.device
+) -> list[list[int]]:
+    """Positions of scales of one kind and like sizes, in groups that take their steps together.
+
+    `sizes` are the kind, and numbers of respondents and columns, of each scale.
+    """
     groups: list[list[int]] = []
-    most_rows = most_items = cells = 0
-    for k in order:
-        n_rows, n_items = scales[k].correct.shape
-        own = n_rows * max(n_items, n_nodes)
-        if groups and complete[groups[-1][0]] == complete[k]:
-            number, rows, items = len(groups[-1]) + 1, max(most_rows, n_rows), max(most_items, n_items)
-            filled = number * rows * max(items, n_nodes)
-            if number * items * n_nodes <= GROUP_CELLS[device.type] and filled <= MOST_FILLING * (cells + own):
+    most_rows = most_columns = cells = 0
+    for k in sorted(range(len(sizes)), key=lambda k: sizes[k]):
+        kind, n_rows, n_columns = sizes[k]
+        own = n_rows * max(n_columns, n_nodes)
+        if groups and sizes[groups[-1][0]][0] == kind:
+            number, rows, columns = len(groups[-1]) + 1, max(most_rows, n_rows), max(most_columns, n_columns)
+            filled = number * rows * max(columns, n_nodes)
+            if number * columns * n_nodes <= GROUP_CELLS[device.type] and filled <= MOST_FILLING * (cells + own):
                 groups[-1].append(k)
-                most_rows, most_items, cells = rows, items, cells + own
+                most_rows, most_columns, cells = rows, columns, cells + own
                 continue
         groups.append([k])
-        most_rows, most_items, cells = n_rows, n_items, own
+        most_rows, most_columns, cells = n_rows, n_columns, own
     return groups
 
 
@@ -221,18 +258,112 @@ class StackCounts(Counts):
 
 
 @dataclass(frozen=True)
-class StackProblem(Problem):
-    """A problem of several scales, each with as many rows in what belongs to items.
+class Stacked(Problem):
+    """A problem of several scales, each with as many rows in what belongs to items, and in what belongs to columns.
 
     Parameters
     ----------
     stack
         The responses.
+    """
+
+    stack: Stack = field(kw_only=True)
+
+    @property
+    def n_scales(self) -> int:
+        """Number of scales."""
+        return len(self.stack)
+
+    def of_items(self, of_scales: Tensor) -> Tensor:
+        """A row for each scale as rows for its items."""
+        return of_scales.repeat_interleave(self.stack.width, dim=0)
+
+    def by_scale(self, of_items: Tensor) -> Tensor:
+        """The same with a dimension of scales before that of items."""
+        return of_items.unflatten(0, (self.n_scales, -1))
+
+    @abstractmethod
+    def of_scales(self, which: Tensor) -> Stacked:
+        """The problem of some scales."""
+
+    @abstractmethod
+    def size_of(self, k: int) -> tuple[int, int, int]:
+        """Numbers of items, of columns and of parameters of an item of a scale."""
+
+    @abstractmethod
+    def stack_row(self, items: ItemTensors) -> CollapsedScales:
+        """The distribution of a respondent's row of each scale."""
+
+    def log_priors(self, items: ItemTensors) -> Tensor:
+        """Log prior density of each scale, shape (n_scales,); that of what fills scales up is a constant."""
+        total = items.intercept.new_zeros(self.n_scales)
+        values = self.prior.values_of(items) if self.prior.informative else {}
+        for name, density in self.prior.informative.items():
+            each = log_densities(density, values[name])
+            if name in self.prior.entries:
+                each = torch.zeros_like(items.matrix).masked_scatter(self.prior.entries[name], each)
+            total = total + each.reshape(self.n_scales, -1).sum(dim=1)
+        return total
+
+    def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> StackCounts:
+        """One E step, see `e_step.posterior_sums`."""
+        nodes, stack, row = self.nodes, self.stack, self.stack_row(items)
+        basis, n_nodes = nodes.basis.T.to(nodes.dtype), len(nodes.theta)
+        tiny = -80.0 if nodes.dtype == torch.float32 else -700.0
+        # where no exponential can be 0 or infinite there is nothing to be taken off before
+        moderate = nodes.dtype == torch.float64 and row.largest_exponent() < -tiny
+        right, respondents, likelihoods = [], [], []
+        asked: list[Tensor] = []
+        for chunk in stack.chunks(n_nodes, nodes.dtype):
+            n_scales, _, n_rows = chunk.correct.shape
+            joint = stack.scratch.matrix("joint", n_scales * n_nodes, n_rows, basis).view(n_scales, n_nodes, n_rows)
+            row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed, out=joint)
+            if moderate:
+                top, posterior = joint.new_zeros(n_scales, 1, n_rows), joint.exp_()
+            else:
+                top = joint.amax(dim=1, keepdim=True)
+                posterior = joint.sub_(top).clamp_(min=tiny).exp_()
+            theta, total = torch.bmm(basis.repeat(n_scales, 1, 1), posterior).unbind(1)
+            share = chunk.respondents / total
+            likelihoods.append(((top[:, 0] + total.log()) * chunk.respondents).sum(dim=1, dtype=torch.float64))
+            # a row times a matrix takes a third of the time of the matrix times a column
+            respondents.append(torch.bmm(share[:, None], posterior.mT)[:, 0])
+            linear = row.theta is not None
+            if linear:
+                right.append(torch.bmm((theta * share)[:, None], chunk.correct.mT)[:, 0])
+            if not linear or chunk.observed is not None:
+                posterior.mul_(share[:, None])
+            if not linear:
+                right.append(torch.bmm(chunk.correct, posterior.mT))
+            if chunk.observed is not None:
+                asked.append(torch.bmm(chunk.observed, posterior.mT))
+        by_scale, by_right = torch.cat(respondents).to(torch.float64), torch.cat(right).to(torch.float64)
+        n = torch.cat(asked).to(torch.float64) if asked else by_scale[:, None, :] * stack.items[:, :, None]
+        n, each = n.flatten(0, 1), torch.cat(likelihoods)
+        if row.theta is None:
+            r = by_right.flatten(0, 1)
+            return StackCounts(float(each.sum()), n, r @ nodes.basis, r, by_scale, each)
+        # the constants that `log_shape` leaves out
+        each = each + (stack.n_correct * self.by_scale(items.intercept)).sum(dim=1)
+        sums = torch.stack([by_right, stack.n_correct], dim=2).flatten(0, 1)
+        return StackCounts(float(each.sum()), n, sums, None, by_scale, each)
+
+    def evaluated(self, items: ItemTensors) -> tuple[ItemTensors, StackCounts, Tensor]:
+        """The items, one E step there, and the log-posterior of each scale."""
+        counts = self.counts(items)
+        return items, counts, counts.log_likelihoods + self.log_priors(items)
+
+
+@dataclass(frozen=True)
+class StackProblem(Stacked):
+    """A problem of several scales of right and wrong.
+
+    Parameters
+    ----------
     of_one_item
         What the model says of a single item.
     """
 
-    stack: Stack = field(kw_only=True)
     of_one_item: ItemPrior = field(kw_only=True)
 
     @classmethod
@@ -297,11 +428,6 @@ class StackProblem(Problem):
         rows = encode_responses(responses, present.device)
         return Problem(self.model, rows, self.nodes, prior)
 
-    @property
-    def n_scales(self) -> int:
-        """Number of scales."""
-        return len(self.stack)
-
     @cached_property
     def n_by_item(self) -> Tensor:
         """Number of responses to each item, shape (n_scales * width,)."""
@@ -319,29 +445,15 @@ class StackProblem(Problem):
         free[:, GUESSING] = self.guessing_free
         return free
 
-    def of_items(self, of_scales: Tensor) -> Tensor:
-        """A row for each scale as rows for its items."""
-        return of_scales.repeat_interleave(self.stack.width, dim=0)
-
-    def by_scale(self, of_items: Tensor) -> Tensor:
-        """The same with a dimension of scales before that of items."""
-        return of_items.unflatten(0, (self.n_scales, -1))
-
     def of_scales(self, which: Tensor) -> StackProblem:
         """The problem of some scales."""
         guessing = self.guessing_free, self.prior.fixed.guessing
         return self.for_stack(self.stack.of_scales(which), *(self.by_scale(part)[which] for part in guessing))
 
-    def log_priors(self, items: ItemTensors) -> Tensor:
-        """Log prior density of each scale, shape (n_scales,); that of what fills scales up is a constant."""
-        total = items.intercept.new_zeros(self.n_scales)
-        for name, value in self.prior.values_of(items).items():
-            if not is_flat(density := self.prior.densities[name]):
-                each = log_densities(density, value)
-                if name == "guessing_logit":
-                    each = torch.zeros_like(items.guessing).masked_scatter(self.guessing_free, each)
-                total = total + each.reshape(self.n_scales, -1).sum(dim=1)
-        return total
+    def size_of(self, k: int) -> tuple[int, int, int]:
+        """Columns are items."""
+        n_items = int(self.stack.items[k].sum())
+        return n_items, n_items, self.free.shape[1]
 
     def stack_row(self, items: ItemTensors) -> CollapsedScales:
         """The distribution of a respondent's row of each scale."""
@@ -351,55 +463,8 @@ class StackProblem(Problem):
             self.by_scale(items.slope), self.by_scale(items.intercept), guessing, self.nodes, present
         )
 
-    def counts(self, items: ItemTensors, *, at_nodes: bool = False) -> StackCounts:
-        """One E step, see `e_step.posterior_sums`."""
-        nodes, stack, row = self.nodes, self.stack, self.stack_row(items)
-        basis, n_nodes = nodes.basis.T.to(nodes.dtype), len(nodes.theta)
-        tiny = -80.0 if nodes.dtype == torch.float32 else -700.0
-        # where no exponential can be 0 or infinite there is nothing to be taken off before
-        moderate = nodes.dtype == torch.float64 and row.largest_exponent() < -tiny
-        right, respondents, likelihoods = [], [], []
-        asked: list[Tensor] = []
-        for chunk in stack.chunks(n_nodes, nodes.dtype):
-            n_scales, _, n_rows = chunk.correct.shape
-            joint = stack.scratch.matrix("joint", n_scales * n_nodes, n_rows, basis).view(n_scales, n_nodes, n_rows)
-            row.of_scales(chunk.scales).log_shape(chunk.correct, chunk.observed, out=joint)
-            if moderate:
-                top, posterior = joint.new_zeros(n_scales, 1, n_rows), joint.exp_()
-            else:
-                top = joint.amax(dim=1, keepdim=True)
-                posterior = joint.sub_(top).clamp_(min=tiny).exp_()
-            theta, total = torch.bmm(basis.repeat(n_scales, 1, 1), posterior).unbind(1)
-            share = chunk.respondents / total
-            likelihoods.append(((top[:, 0] + total.log()) * chunk.respondents).sum(dim=1, dtype=torch.float64))
-            # a row times a matrix takes a third of the time of the matrix times a column
-            respondents.append(torch.bmm(share[:, None], posterior.mT)[:, 0])
-            if not self.guesses:
-                right.append(torch.bmm((theta * share)[:, None], chunk.correct.mT)[:, 0])
-            if self.guesses or chunk.observed is not None:
-                posterior.mul_(share[:, None])
-            if self.guesses:
-                right.append(torch.bmm(chunk.correct, posterior.mT))
-            if chunk.observed is not None:
-                asked.append(torch.bmm(chunk.observed, posterior.mT))
-        by_scale, by_right = torch.cat(respondents).to(torch.float64), torch.cat(right).to(torch.float64)
-        n = torch.cat(asked).to(torch.float64) if asked else by_scale[:, None, :] * stack.items[:, :, None]
-        n, each = n.flatten(0, 1), torch.cat(likelihoods)
-        if self.guesses:
-            r = by_right.flatten(0, 1)
-            return StackCounts(float(each.sum()), n, r @ nodes.basis, r, by_scale, each)
-        # the constants that `log_shape` leaves out
-        each = each + (stack.n_correct * self.by_scale(items.intercept)).sum(dim=1)
-        sums = torch.stack([by_right, stack.n_correct], dim=2).flatten(0, 1)
-        return StackCounts(float(each.sum()), n, sums, None, by_scale, each)
-
-    def evaluated(self, items: ItemTensors) -> tuple[ItemTensors, StackCounts, Tensor]:
-        """The items, one E step there, and the log-posterior of each scale."""
-        counts = self.counts(items)
-        return items, counts, counts.log_likelihoods + self.log_priors(items)
-
-    def start(self) -> ItemTensors:
-        """Starting values, see `Problem.starting_values`."""
+    def starting_values(self) -> ItemTensors:
+        """Those of each scale."""
         stack = self.stack
         dtype, present = torch.float32, stack.items > 0
         number = stack.n_observed.clamp(min=1)
@@ -435,7 +500,7 @@ ALONE = 2 * len(SHORTENED)  # steps that were taken back one after the other bef
 class StackClimb(Climb):
     """Where scales are on their way."""
 
-    problem: StackProblem
+    problem: Stacked
     counts: StackCounts
 
     def of_scales(self, which: Tensor) -> StackClimb:
@@ -455,12 +520,13 @@ class StackClimb(Climb):
 
     def estimate(self, k: int, steps: int, tolerance: float) -> Estimate:
         """That of a scale which has converged."""
-        counts, first = self.counts, k * self.problem.stack.width
-        own, likelihood = slice(first, first + int(self.problem.stack.items[k].sum())), float(counts.log_likelihoods[k])
-        r = None if counts.r is None else counts.r[own]
-        its_counts = Counts(likelihood, counts.n[own], counts.right[own], r, counts.respondents[k])
+        n_items, n_columns, width = self.problem.size_of(k)
+        counts = self.counts.mapped(lambda own: own[k, None])
+        r = None if counts.r is None else counts.r[:n_columns]
+        likelihood = counts.log_likelihood
+        its_counts = Counts(likelihood, counts.n[:n_items], counts.right[:n_columns], r, counts.respondents[0])
         status = Status(Stop.CONVERGED, steps, float(self.size[k]), float(self.change[k]), tolerance=tolerance)
-        items = ItemTensors.from_matrix(self.items.matrix[own])
+        items = ItemTensors.from_matrix(self.problem.by_scale(self.items.matrix)[k, :n_items, :width])
         return Estimate(items, "mode", likelihood, likelihood, status, its_counts)
 
     def move(self, taken: Tensor, items: ItemTensors, counts: Counts, log_posterior: Tensor) -> None:
@@ -478,7 +544,7 @@ class StackClimb(Climb):
 
 
 def find_modes(
-    problem: StackProblem, start: ItemTensors, *, tolerance: float, max_steps: int
+    problem: Stacked, start: ItemTensors, *, tolerance: float, max_steps: int
 ) -> tuple[ItemTensors, list[Estimate | None]]:
     """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all.
 
@@ -504,7 +570,7 @@ def climb(
     """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble."""
     found: list[Estimate | None] = [None] * len(way.which)
     matrix = torch.empty_like(way.problem.by_scale(way.items.matrix))
-    while len(way.which):
+    while True:
         size, away = way.size, way.problem.by_scale(torch.stack(way.run_away).any(dim=0)).any(dim=1)
         lost = ~(size < math.inf) | away | (way.refused >= ALONE) | (steps[way.which] >= max_steps)
         there = (size < tolerance) & (way.change < 100 * tolerance) & ~lost
@@ -512,10 +578,12 @@ def climb(
         for k in torch.nonzero(there)[:, 0].tolist():
             place = int(way.which[k])
             found[place] = way.estimate(k, int(steps[place]), tolerance)
-        if bool((there | lost).any()):
-            way = way.of_scales(torch.nonzero(~(there | lost))[:, 0])
-        if len(way.which):
-            steps[way.which] += way.advance()
+        left = torch.nonzero(~(there | lost))[:, 0]
+        if not len(left):
+            break
+        if len(left) < len(way.which):
+            way = way.of_scales(left)
+        steps[way.which] += way.advance()
     return ItemTensors.from_matrix(matrix.flatten(0, 1)), found
 
 

@@ -154,16 +154,19 @@ class CategoryProblem(Problem):
 
     def starting_values(self) -> ItemTensors:
         """By each category's share and each item's correlation with the score."""
-        scale, rows, n = self.scale, self.rows, self.n_by_item
-        slope = slope_of_correlation(self.score_correlations()[1], self.prior.difficulty_drawn)
-        matrix = torch.zeros(self.free.shape, dtype=torch.float64, device=rows.device)
-        for part in scale.parts:
-            later = rows.n_correct[part.columns]
-            own = n[part.items, None]
+        return self.start_at(self.rows.n_correct, self.n_by_item, self.score_correlations()[1])
+
+    def start_at(self, n_correct: Tensor, n: Tensor, correlation: Tensor) -> ItemTensors:
+        """By numbers of responses in columns and to items, and correlations of these with the score."""
+        slopes = slope_of_correlation(correlation, self.prior.difficulty_drawn).tolist()
+        found, n_abilities = np.zeros(self.free.shape), self.scale.n_abilities
+        for part in self.scale.parts:
+            own, later = n[part.items, None].clamp(min=1), n_correct[part.columns]
             shares = torch.cat([own - later.sum(dim=1, keepdim=True), later], dim=1) / own
-            for item, share in zip(part.items.tolist(), shares, strict=True):
-                start = torch.from_numpy(part.model.start(share.cpu().numpy(), float(slope[item]))).to(matrix)
-                matrix[item, 0], matrix[item, scale.n_abilities : part.n_parameters] = start[0], start[1:]
+            for item, share in zip(part.items.tolist(), shares.cpu().numpy(), strict=True):
+                start = part.model.start(share, slopes[item])
+                found[item, 0], found[item, n_abilities : part.n_parameters] = start[0], start[1:]
+        matrix = torch.from_numpy(found).to(n_correct.device)
         return ItemTensors.from_matrix(torch.where(self.free, matrix, self.prior.fixed.matrix))
 
 
@@ -174,7 +177,7 @@ def ability_information(problem: CategoryProblem, items: ItemTensors) -> Tensor:
     found = x.new_zeros(len(problem.scale), theta.shape[1])
     for part in problem.scale.parts:
         log_p, _, score = part.derivatives(x, theta)
-        found[part.items] = (log_p.exp() * score.square().sum(dim=3)).sum(dim=1)
+        found[part.items] = (log_p.exp() * score.square().sum(dim=1)).sum(dim=1)
     return found
 
 
@@ -190,21 +193,22 @@ def category_derivatives(problem: CategoryProblem, items: ItemTensors, counts: C
     x, nodes, scale = items.matrix, problem.nodes, problem.scale
     theta, (n_items, width) = nodes.theta.T, problem.free.shape
     gradient, information = problem.prior.derivatives(items, by_logit=True)
-    missing, known = x.new_zeros(n_items, width, len(nodes.theta)), x.new_zeros(len(nodes.theta))
+    missing, known = x.new_zeros(n_items, width, len(nodes.theta)), x.new_zeros(n_items, len(nodes.theta))
     for part in scale.parts:
         log_p, first, by_theta = part.derivatives(x, theta)
-        r, p = part.expected(counts.n, counts.r), log_p.exp() * counts.n[part.items, None]
-        of_part = slice(part.n_parameters)
-        gradient[part.items, of_part] += torch.einsum("jkq,jkqp->jp", r, first)
-        weighted = (p[..., None] * first).flatten(1, 2)
-        information[part.items, of_part, of_part] += weighted.mT @ first.flatten(1, 2)
-        missing[part.items, of_part] = torch.einsum("jkqp,jkq->jpq", p[..., None] * first, by_theta[..., 0])
-        known += torch.einsum("jkq,jkq->q", p, by_theta[..., 0].square())
+        own, of_part = part.expected(counts.n, counts.r), slice(part.n_parameters)
+        p = log_p.exp() * counts.n[part.items, None]
+        weighted, flat = p[:, None] * first, first.flatten(2)
+        gradient[part.items, of_part] += (flat @ own.flatten(1)[:, :, None])[:, :, 0]
+        information[part.items, of_part, of_part] += flat @ weighted.flatten(2).mT
+        missing[part.items, of_part] = weighted.mul_(by_theta[:, :1]).sum(dim=2)
+        known[part.items] = (p * by_theta[:, 0].square()).sum(dim=1)
     if len(theta) > 1:  # as with right and wrong: too many nodes to couple the items at each
         return ItemDerivatives.of(problem, items, gradient, information, None)
-    precision = (counts.respondents + known) @ nodes.bins
-    missing = (missing @ nodes.bins) * precision.clamp(min=1e-300).rsqrt()
-    return ItemDerivatives.of(problem, items, gradient, information, missing, precision[None])
+    respondents = counts.respondents.view(problem.n_scales, -1)
+    precision = (respondents + known.view(len(respondents), -1, len(nodes.theta)).sum(dim=1)) @ nodes.bins
+    missing = (missing @ nodes.bins) * problem.of_items(precision.clamp(min=1e-300).rsqrt())[:, None]
+    return ItemDerivatives.of(problem, items, gradient, information, missing, precision)
 
 
 @natural_by_steps.register

@@ -292,9 +292,9 @@ def scoring_step(problem: Problem, derivatives: ItemDerivatives) -> Tensor:
 def with_second_step(problem: Problem, counts: Counts, derivatives: ItemDerivatives, first: Tensor) -> Tensor:
     """The items' steps with a second M step at the same counts, where one of them was long.
 
-    Counts cost a pass over all respondents, a step of the items next to nothing.
+    Counts cost a pass over all respondents, a step of the items next to nothing, but for many scales of categories.
     """
-    if float(first.abs().max()) < SHORT_STEP:
+    if (problem.prior.on_logits and problem.n_scales > 1) or float(first.abs().max()) < SHORT_STEP:
         return first
     return first + scoring_step(problem, item_derivatives(problem, moved(derivatives.items, first), counts))
 

@@ -35,7 +35,6 @@ N_BLOCKS = 4  # of rows of a symmetric matrix, which half of the products make
 SPANNED = 1e-14  # the same share of which a score may be no combination of shared functions
 ROUNDING = 1e-20  # square of what is nothing but rounding
 RIDGE = 1e-13  # relative
-FURTHEST = 2.0  # posterior standard deviations between the abilities of a batch
 SPAN_TOLERANCE = 1e-10  # relative size of what the shared basis may leave out
 MOST_SPANNING = 1024  # functions of which a basis is made at first
 LEFT_OVER = 1e-7  # relative size of what it may leave out of the others
@@ -353,14 +352,8 @@ def dense_posteriors(
         posterior = torch.softmax(row.log_shape(batch.correct, batch.observed), dim=1)
         asked = None if batch.observed is None else batch.observed.to_dense()
         correct = batch.correct.to_dense()
-        mean, order = (posterior @ theta).sort()
-        deviation = ((posterior @ theta.square())[order] - mean.square()).clamp(min=0).sqrt()
-        furthest = torch.searchsorted(mean, mean + FURTHEST * deviation, right=True).tolist()
-        first = 0
-        while first < len(order):
-            alike = order[first : min(first + most, max(furthest[first], first + 1))]
+        for alike in (posterior @ theta).argsort().split(most):
             yield correct[alike], None if asked is None else asked[alike], posterior[alike]
-            first += len(alike)
 
 
 def posteriors(problem: Problem, items: ItemTensors, cells: int) -> Iterator[tuple[Batch, Tensor]]:

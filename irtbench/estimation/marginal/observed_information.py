@@ -66,8 +66,8 @@ def added_to_scores(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tenso
     later, lowest = (x.new_zeros(n, theta.shape[1], width) for n in (len(scale.item_of_column), len(scale)))
     for part in scale.parts:
         by_x, of_part = part.derivatives(x, theta)[1], slice(part.n_parameters)
-        later[part.columns, :, of_part] = by_x[:, 1:] - by_x[:, :1]
-        lowest[part.items, :, of_part] = by_x[:, 0]
+        later[part.columns, :, of_part] = (by_x[:, :, 1:] - by_x[:, :, :1]).permute(0, 2, 3, 1)
+        lowest[part.items, :, of_part] = by_x[:, :, 0].mT
     return later, lowest
 
 

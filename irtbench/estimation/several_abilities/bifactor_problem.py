@@ -288,7 +288,7 @@ def largest_information(scale: CategoryItems, x: Tensor, axis: int) -> Tensor:
     found = x.new_zeros(len(scale))
     for part in scale.parts:
         log_p, _, by_theta = part.derivatives(x, theta)
-        found[part.items] = (log_p.exp() * by_theta[..., axis].square()).sum(dim=1).amax(dim=1)
+        found[part.items] = (log_p.exp() * by_theta[:, axis].square()).sum(dim=1).amax(dim=1)
     return found
 
 

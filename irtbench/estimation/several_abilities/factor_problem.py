@@ -108,9 +108,9 @@ def ability_modes(abilities: Abilities, items: ItemTensors, start: Tensor | None
                 asked = torch.ones_like(later[:, 0]) if observed is None else observed[part.items]
                 chosen = torch.cat([(asked - later.sum(dim=1))[:, None], later], dim=1)
                 height = height + (chosen * log_p).sum(dim=(0, 1))
-                gradient = gradient + (chosen[..., None] * by_theta).sum(dim=(0, 1))
-                weighted = (log_p.exp_() * asked[:, None])[..., None] * by_theta
-                each = [(weighted * by_theta[..., k, None]).sum(dim=(0, 1)) for k in range(n_factors)]
+                gradient = gradient + (chosen[:, None] * by_theta).sum(dim=(0, 2)).T
+                weighted = (log_p.exp_() * asked[:, None])[:, None] * by_theta
+                each = [(weighted * by_theta[:, k, None]).sum(dim=(0, 2)).T for k in range(n_factors)]
                 precision = precision + torch.stack(each, dim=1)
             step = torch.linalg.solve(precision, gradient)
             step = step / (step.norm(dim=1, keepdim=True) / LONGEST_STEP).clamp(min=1.0)

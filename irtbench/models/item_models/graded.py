@@ -31,24 +31,20 @@ class Graded(SteppedModel):
 
     def log_probabilities(self, x: Any, theta: Any, maths: Maths) -> Any:
         """log(s(z_k) - s(z_k+1)) = log s(z_k) + log s(-z_k+1) + log(1 - exp(z_k+1 - z_k)), without underflow."""
-        z, rest = by_ability(x, theta)
-        z = z + falling(rest, maths)
-        between = maths.log_sigmoid(z[..., :-1, :]) + maths.log_sigmoid(-z[..., 1:, :])
-        between = between + maths.log1p(-maths.exp(-maths.exp(rest[..., 1:, :])))
-        return maths.join([maths.log_sigmoid(-z[..., :1, :]), between, maths.log_sigmoid(z[..., -1:, :])])
+        return of_shares(*shares_above(x, theta, maths), maths)
 
     def derivatives(self, x: Any, theta: Any, maths: Maths) -> tuple[Any, Any, Any]:
         """Of log P_k by z_k, s(z_k) s(-z_k) / P_k, and by z_k+1; a distance of intercepts lowers all z behind it."""
-        log_p, (z, rest) = self.log_probabilities(x, theta, maths), by_ability(x, theta)
-        z = z + falling(rest, maths)
-        log_rate, none = maths.log_sigmoid(z) + maths.log_sigmoid(-z), 0 * z[..., :1, :]
-        below = maths.join([-maths.exp(log_rate - log_p[..., :-1, :]), none])
-        by_z = maths.join([none, maths.exp(log_rate - log_p[..., 1:, :])]) + below
-        by_d = [by_z[..., None]]
-        for i in range(1, z.shape[-2]):
-            later = maths.join([0 * by_z[..., :i, :], below[..., i : i + 1, :], by_z[..., i + 1 :, :]])
-            by_d.append((-maths.exp(rest[..., i : i + 1, :]) * later)[..., None])
-        return log_p, *along_abilities(by_z[..., None], by_d, x, theta, maths)
+        above, below, gaps = shares_above(x, theta, maths)
+        log_p = of_shares(above, below, gaps, maths)
+        log_rate, none = above + below, 0 * above[..., :1, :]
+        by_lower = maths.join([-maths.exp(log_rate - log_p[..., :-1, :]), none])
+        by_z = maths.join([none, maths.exp(log_rate - log_p[..., 1:, :])]) + by_lower
+        by_d = [by_z]
+        for i in range(gaps.shape[-2]):
+            later = maths.join([0 * by_z[..., : i + 1, :], by_lower[..., i + 1 : i + 2, :], by_z[..., i + 2 :, :]])
+            by_d.append(-gaps[..., i : i + 1, :] * later)
+        return log_p, *along_abilities(by_z, by_d, x, theta, maths)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:
         """Intercepts of these shares."""
@@ -78,3 +74,18 @@ class Graded(SteppedModel):
 def falling(rest: Any, maths: Maths) -> Any:
     """d_1, d_2, ... of d_1 and the logarithms of their distances."""
     return maths.cumulative(maths.join([rest[..., :1, :], -maths.exp(rest[..., 1:, :])]))
+
+
+def shares_above(x: Any, theta: Any, maths: Maths) -> tuple[Any, Any, Any]:
+    """Log P(at least k), log P(less than k), and the distances of intercepts."""
+    z, rest = by_ability(x, theta)
+    gaps = maths.exp(rest[..., 1:, :])
+    z = z + maths.cumulative(maths.join([rest[..., :1, :], -gaps]))
+    above = maths.log_sigmoid(z)
+    return above, above - z, gaps
+
+
+def of_shares(above: Any, below: Any, gaps: Any, maths: Maths) -> Any:
+    """The log-probability of each category."""
+    between = above[..., :-1, :] + below[..., 1:, :] + maths.log1p(-maths.exp(-gaps))
+    return maths.join([below[..., :1, :], between, above[..., -1:, :]])

@@ -34,8 +34,8 @@ class Maths:
         Element by element; log_sigmoid(z) = -log(1 + exp(-z)).
     cumulative, log_sum
         Cumulative sums, and logarithms of sums of exponentials, the latter with an axis of length 1 kept.
-    join, join_last
-        Arrays one after another along that axis, and along the last.
+    join, stack
+        Arrays one after another along that axis, and along a new one before it.
     """
 
     exp: Callable[[Any], Any]
@@ -44,7 +44,7 @@ class Maths:
     cumulative: Callable[[Any], Any]
     log_sum: Callable[[Any], Any]
     join: Callable[[Sequence[Any]], Any]
-    join_last: Callable[[Sequence[Any]], Any]
+    stack: Callable[[Sequence[Any]], Any]
 
 
 NUMPY = Maths(
@@ -54,7 +54,7 @@ NUMPY = Maths(
     cumulative=partial(np.cumsum, axis=-2),
     log_sum=partial(logsumexp, axis=-2, keepdims=True),
     join=partial(np.concatenate, axis=-2),
-    join_last=partial(np.concatenate, axis=-1),
+    stack=partial(np.stack, axis=-3),
 )
 
 
@@ -88,7 +88,7 @@ class ItemModel(ABC):
         """Log-probabilities and their derivatives by parameters and abilities in closed form, where these are quicker.
 
         None, unless a model has them: they then come from automatic differentiation. Shapes (..., n_categories,
-        n_nodes), the same with n_parameters behind it, and with n_abilities.
+        n_nodes), the same with n_parameters before them, and with n_abilities.
         """
         return None
 
@@ -228,12 +228,9 @@ def by_ability(x: Any, theta: Any) -> tuple[Any, Any]:
 
 
 def along_abilities(by_z: Any, rest: Sequence[Any], x: Any, theta: Any, maths: Maths) -> tuple[Any, Any]:
-    """Derivatives by all parameters and by abilities, of those by z = a theta + ... and by what is behind the slopes.
-
-    Each with an axis of length 1 behind categories and nodes.
-    """
-    by_x = [*(by_z * along[:, None] for along in theta), *rest]
-    return maths.join_last(by_x), maths.join_last([by_z * x[..., k, :, None, None] for k in range(len(theta))])
+    """Derivatives by all parameters and by abilities, of those by z = a theta + ... and what is behind the slopes."""
+    by_x = maths.stack([*(by_z * along for along in theta), *rest])
+    return by_x, maths.stack([by_z * x[..., k, :, None] for k in range(len(theta))])
 
 
 def steps_of_shares(shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:

@@ -81,8 +81,7 @@ class Logistic(SlopeAndShares):
         if self.upper:
             logs.append(log_u + maths.log_sigmoid(-rest[..., -1:, :]) + log_s)
         by_z, *by_asymptotes = (
-            maths.join([-maths.exp(log - log_p[..., :1, :]), maths.exp(log - log_p[..., 1:, :])])[..., None]
-            for log in logs
+            maths.join([-maths.exp(log - log_p[..., :1, :]), maths.exp(log - log_p[..., 1:, :])]) for log in logs
         )
         return log_p, *along_abilities(by_z, [by_z, *by_asymptotes], x, theta, maths)
 

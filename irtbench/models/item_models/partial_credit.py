@@ -41,8 +41,8 @@ class PartialCredit(SteppedModel):
         log_p = self.log_probabilities(x, theta, maths)
         p, n = maths.exp(log_p), log_p.shape[-2]
         mean = sum(k * p[..., k : k + 1, :] for k in range(1, n))
-        by_z = maths.join([k - mean for k in range(n)])[..., None]
-        by_d = [maths.join([float(k == m) - p[..., m : m + 1, :] for k in range(n)])[..., None] for m in range(1, n)]
+        by_z = maths.join([k - mean for k in range(n)])
+        by_d = [maths.join([float(k == m) - p[..., m : m + 1, :] for k in range(n)]) for m in range(1, n)]
         return log_p, *along_abilities(by_z, by_d, x, theta, maths)
 
     def start(self, shares: NDArray[np.float64], slope: float) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ from torch.nn.functional import softplus
 
 from irtbench.models.item_models.item_model import ItemModel, Maths, Role
 from irtbench.models.priors import Priors
-from irtbench.models.pyro_model.collapsed import CollapsedLogistic
+from irtbench.models.pyro_model.collapsed import CollapsedLogistic, CollapsedScales
 from irtbench.models.pyro_model.model import (
     FILLS,
     KNOWN,
@@ -43,6 +43,7 @@ from irtbench.models.pyro_model.model import (
 from irtbench.models.pyro_model.rows import ResponseRows
 from irtbench.models.pyro_model.tensors import ItemTensors, NodeTensors
 
+MOST_ALIKE = 64  # items at once: what is made of them at all nodes stays in the processor's cache
 SOFT = 50.0  # beyond which log(1 + exp(z)) is z
 TORCH = Maths(
     exp=torch.exp,
@@ -51,7 +52,7 @@ TORCH = Maths(
     cumulative=lambda x: torch.cumsum(x, dim=-2),
     log_sum=lambda x: torch.logsumexp(x, dim=-2, keepdim=True),
     join=lambda parts: torch.cat(list(parts), dim=-2),
-    join_last=lambda parts: torch.cat(list(parts), dim=-1),
+    stack=lambda parts: torch.stack(list(parts), dim=-3),
 )
 
 
@@ -93,7 +94,7 @@ class Alike:
     def derivatives(self, x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities, and their derivatives by each parameter and by each ability.
 
-        Shapes (n_alike, n_categories, n_nodes), the same with n_parameters behind it, and with n_abilities.
+        Shapes (n_alike, n_categories, n_nodes), (n_alike, n_parameters, n_categories, n_nodes), and so of abilities.
         """
         own = self.own(x)[:, :, None]
         closed = self.model.derivatives(own, theta, TORCH)
@@ -107,7 +108,7 @@ class Alike:
             log_p = self.model.log_probabilities(at, along, TORCH)
             each = [gradient(log_p[:, k].sum(), at, along) for k in range(self.n_categories)]
         by_x, by_theta = (torch.stack(part) for part in zip(*each, strict=True))
-        return log_p.detach(), by_x.permute(1, 0, 3, 2), by_theta[:, :, :, 0].permute(2, 0, 3, 1)
+        return log_p.detach(), by_x.permute(1, 2, 0, 3), by_theta[:, :, :, 0].permute(2, 1, 0, 3)
 
     def curvature(self, x: Tensor, theta: Tensor, r: Tensor) -> Tensor:
         """Minus the second derivatives of the sum of r log P, r of each category at each node, by pairs of parameters.
@@ -148,74 +149,99 @@ class CategoryItems:
         How many abilities their slopes are by.
     device
         Where tensors are.
+    n_scales
+        Number of scales that they are of, each of as many, one after the other. Scales of fewer categories than others
+        have columns of no item behind theirs.
+    least_width, least_columns
+        Of a row of parameters and of the columns of a scale, though these items need no more.
     """
 
     models: Sequence[ItemModel]
     n_categories: Sequence[int]
     n_abilities: int
     device: torch.device
+    n_scales: int = 1
+    least_width: int = 0
+    least_columns: int = 0
 
     def __len__(self) -> int:
         return len(self.models)
 
     @cached_property
+    def _kinds(self) -> tuple[dict[tuple[ItemModel, int], int], Tensor]:
+        """Models with their numbers of categories, numbered, and which of these each item is, shape (n_items,)."""
+        kinds: dict[tuple[ItemModel, int], int] = {}
+        which = [kinds.setdefault(pair, len(kinds)) for pair in zip(self.models, self.n_categories, strict=True)]
+        return kinds, torch.tensor(which, device=self.device)
+
+    @cached_property
     def roles(self) -> tuple[tuple[Role, ...], ...]:
-        """Of each item's parameters."""
-        return tuple(
-            tuple(role for _, role in model.parameters(k, self.n_abilities))
-            for model, k in zip(self.models, self.n_categories, strict=True)
-        )
+        """Of the parameters of each kind of items."""
+        return tuple(tuple(role for _, role in model.parameters(k, self.n_abilities)) for model, k in self._kinds[0])
 
     @cached_property
     def width(self) -> int:
         """The most parameters of an item; rows of others are filled up with zeros."""
-        return max(map(len, self.roles))
+        return max(self.least_width, *map(len, self.roles))
 
     def where(self, role: Role) -> Tensor:
         """Which parameters have this role, shape (n_items, width)."""
         rows = [[own == role for own in roles] + [False] * (self.width - len(roles)) for roles in self.roles]
-        return torch.tensor(rows, device=self.device)
+        return torch.tensor(rows, device=self.device)[self._kinds[1]]
 
     @cached_property
     def free(self) -> Tensor:
         """Which entries are parameters, shape (n_items, width)."""
-        n = torch.tensor([len(roles) for roles in self.roles], device=self.device)
+        n = torch.tensor([len(roles) for roles in self.roles], device=self.device)[self._kinds[1]]
         return torch.arange(self.width, device=self.device) < n[:, None]
 
     @cached_property
+    def _later(self) -> tuple[Tensor, Tensor]:
+        """Number of each item's columns, and the first of them, shape (n_items,) each."""
+        n = torch.tensor(self.n_categories, device=self.device).view(self.n_scales, -1) - 1
+        of_scales = torch.arange(self.n_scales, device=self.device)[:, None] * (self.n_columns // self.n_scales)
+        return n.flatten(), (of_scales + n.cumsum(dim=1) - n).flatten()
+
+    @property
     def item_of_column(self) -> Tensor:
         """Shape (n_columns,)."""
-        n = torch.tensor(self.n_categories, device=self.device) - 1
-        return torch.arange(len(self), device=self.device).repeat_interleave(n)
+        return self.columns[0]
 
     @cached_property
     def columns(self) -> tuple[Tensor, Tensor]:
-        """Item and category, 1, 2, ..., of each column, shape (n_columns,) each."""
-        categories = [torch.arange(1, k, device=self.device) for k in self.n_categories]
-        return self.item_of_column, torch.cat(categories)
+        """Item and category, 1, 2, ..., of each column, shape (n_columns,) each; -1 and 0 of those of no item."""
+        n, first = self._later
+        item = torch.arange(len(self), device=self.device).repeat_interleave(n)
+        category = torch.arange(1, len(item) + 1, device=self.device) - (n.cumsum(dim=0) - n)[item]
+        found = torch.tensor([[-1], [0]], device=self.device).repeat(1, self.n_columns)
+        found[:, first[item] + category - 1] = torch.stack([item, category])
+        return found[0], found[1]
+
+    @cached_property
+    def n_columns(self) -> int:
+        """Number of columns of all scales."""
+        own = torch.tensor(self.n_categories).view(self.n_scales, -1) - 1
+        return self.n_scales * max(self.least_columns, int(own.sum(dim=1).max()))
 
     @cached_property
     def column_scores(self) -> Tensor:
         """Categories as shares of the highest of their item, shape (n_columns,)."""
-        n = torch.tensor(self.n_categories, dtype=torch.float64, device=self.device) - 1
-        return self.columns[1] / n[self.item_of_column]
+        return self.columns[1] / self._later[0].to(torch.float64)[self.item_of_column]
 
     @cached_property
     def parts(self) -> tuple[Alike, ...]:
         """Items of one model and as many categories together."""
-        together: dict[tuple[ItemModel, int], list[int]] = {}
-        for j, pair in enumerate(zip(self.models, self.n_categories, strict=True)):
-            together.setdefault(pair, []).append(j)
+        kinds, which = self._kinds
         found = []
-        for (model, k), items in together.items():
-            at = torch.tensor(items, device=self.device)
-            columns = torch.stack([torch.nonzero(self.item_of_column == j)[:, 0] for j in items])
-            found.append(Alike(model, k, at, columns, len(self.roles[items[0]])))
+        for ((model, k), number), roles in zip(kinds.items(), self.roles, strict=True):
+            for items in torch.nonzero(which == number)[:, 0].split(MOST_ALIKE):
+                columns = self._later[1][items, None] + torch.arange(k - 1, device=self.device)
+                found.append(Alike(model, k, items, columns, len(roles)))
         return tuple(found)
 
     def log_odds(self, x: Tensor, theta: Tensor) -> tuple[Tensor, Tensor]:
         """log(P_k / P_0) of columns, shape (n_columns, n_nodes), and log P_0 of items, shape (n_items, n_nodes)."""
-        odds = x.new_zeros(len(self.item_of_column), theta.shape[1])
+        odds = x.new_zeros(self.n_columns, theta.shape[1])
         base = x.new_zeros(len(self), theta.shape[1])
         for part in self.parts:
             log_p = part.log_probabilities(x, theta)
@@ -279,6 +305,32 @@ class CollapsedCategories(CollapsedLogistic):
             at_least = p[..., part.columns].flip(-1).cumsum(dim=-1)
             drawn[..., part.items] = (chance[..., part.items, None] < at_least).sum(dim=-1)
         return drawn.to(torch.int8)
+
+
+class ScalesInCategories(CollapsedScales):
+    """Rows of responses in categories to scales, one population of ability for all.
+
+    Parameters
+    ----------
+    x, items, nodes
+        As of `CollapsedCategories`.
+    present
+        Which of the items a scale has, shape (n_scales, n_items).
+    """
+
+    def __init__(self, x: Tensor, items: CategoryItems, nodes: NodeTensors, present: Tensor) -> None:
+        odds, base = items.log_odds(x, nodes.theta.T)
+        base = base * present.flatten()[:, None]
+        self.nodes, self.theta, self.item_of_column = nodes, None, items.item_of_column
+        self.log_odds, self.log_q = (part.unflatten(0, (len(present), -1)).to(nodes.dtype) for part in (odds, base))
+        dist.TorchDistribution.__init__(self, present.shape[:1], present.shape[1:], validate_args=False)
+
+    def largest_exponent(self) -> float:
+        """By each item's least likely category."""
+        log_p, item = self.log_q.flatten(0, 1), self.item_of_column.clamp(min=0)[:, None]
+        of_columns = log_p.gather(0, item.expand(-1, log_p.shape[1])) + self.log_odds.flatten(0, 1)
+        lowest = log_p.scatter_reduce(0, item.expand_as(of_columns), of_columns, "amin").view_as(self.log_q)
+        return float(-lowest.sum(dim=1).min() - self.nodes.log_weights.min())
 
 
 def category_model(
