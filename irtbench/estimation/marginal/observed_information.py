@@ -92,7 +92,7 @@ def observed_information(problem: Problem, items: ItemTensors) -> Tensor:
 
 def inverse_information(problem: Problem, items: ItemTensors) -> tuple[Tensor, Tensor]:
     """Inverse of the observed information by what is estimated (`Problem.by_estimated`), and what is loose."""
-    return invert(of_estimated(problem, observed_information(problem, items)))
+    return problem.inverse or invert(of_estimated(problem, observed_information(problem, items)))
 
 
 def of_estimated(problem: Problem, information: Tensor) -> Tensor:

@@ -113,6 +113,8 @@ class Problem:
         Directions in which no step goes, orthonormal, shape (n_directions, n_items, n_factors + 2). Where items are
         many and respondents few, location and scale of theta are set by standardising the respondents, and the steps
         leave them alone.
+    inverse
+        What `inverse_information` has at the mode; None where that is not known.
     """
 
     model: ItemModel
@@ -120,6 +122,7 @@ class Problem:
     nodes: NodeTensors
     prior: ItemPrior
     fixed_directions: Tensor | None = None
+    inverse: tuple[Tensor, Tensor] | None = None
 
     @classmethod
     def of(cls, model: ItemModel, rows: Tensor | ResponseRows, nodes: NodeTensors) -> Self:
