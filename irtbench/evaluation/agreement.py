@@ -171,7 +171,7 @@ def coefficient_with_error(
     se^2 = (n - 1) / n sum_i (T_(i) - mean T_(i))^2 with T_(i) the coefficient without item i; interval T +- t se with
     n - 1 degrees of freedom (Efron & Stein, 1981, doi:10.1214/aos/1176345462). To first order this is Gwet's
     linearised standard error (2014, ch. 5 and 6); chance agreement is taken anew in each. What is undefined is NaN
-    without a warning.
+    without a warning; so is an error of 0, where all items agree alike: that says nothing of others.
 
     Parameters
     ----------
@@ -202,6 +202,7 @@ def coefficient_with_error(
         return CoefficientWithError(value, np.nan, np.nan, np.nan, level)
     without = coefficient.value(total - terms)
     error = float(np.sqrt((n - 1) * without.var()))
+    error = error if error > 1e-9 else np.nan
     half = float(stdtrit(n - 1, (1 + level) / 2)) * error
     return CoefficientWithError(value, error, value - half, min(value + half, 1.0), level)
 
@@ -251,6 +252,8 @@ def bootstrap_coefficient(
     values = coefficient.value(drawn @ terms)
     values = values[~np.isnan(values)]
     if len(terms) < 2 or values.size < 2:
+        return CoefficientWithError(value, np.nan, np.nan, np.nan, level)
+    if np.ptp(values) < 1e-9:
         return CoefficientWithError(value, np.nan, np.nan, np.nan, level)
     lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return CoefficientWithError(value, float(values.std(ddof=1)), float(lower), float(upper), level)

@@ -370,6 +370,8 @@ def one_way(table: Array, level: float) -> dict[str, float]:
     tail = (1 - level) / 2
     ends = [f / f_distribution.isf(tail, k - 1, total - k), f * f_distribution.isf(tail, total - k, k - 1)]
     value, lower, upper = (1.0 if at == np.inf else (at - 1) / (at + n_0 - 1) for at in (f, *ends))
+    if not 1e-12 < f < 1e12:  # all grades of an item alike, or all items' means
+        lower = upper = np.nan
     mean_of = 1 - within / between if between > 0 else np.nan
     return {"icc": value, "icc_lower": lower, "icc_upper": upper, "icc_mean": mean_of, "mean_grades": n_0}
 

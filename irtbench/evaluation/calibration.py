@@ -378,7 +378,7 @@ def calibration_difference(
     error_1, error_2 = (
         calibration_error(reliability_curve(q, y, b, level=level)) for q, b in zip((q_1, q_2), bins, strict=True)
     )
-    found = squared_error([q_1 - y, q_2 - y], bins, item, signs=(1, -1))
+    found = squared_error([q_1 - y, q_2 - y], bins, item, y, signs=(1, -1))
     difference, sd = found.squared, found.standard_error
     return CalibrationDifference(
         n_items=int(item.max()) + 1,

@@ -65,10 +65,14 @@ def chance_at_most_zero(values: NDArray[np.int64], share: NDArray[np.float64], n
     if values.min() >= 0:
         return float(share[values == 0].sum() ** n)
     tilt = 0.0
-    if values @ share > 0:
+
+    def mean(t: float) -> float:
+        return float(values * share @ np.exp(t * values))
+
+    if mean(0.0) > 0:
         # there, share(v) v e^(t v) of the positive values adds up to less than the least negative one has
         furthest = np.log(np.abs(values).max() / share.min()) + 1
-        tilt = float(brentq(lambda t: values * share @ np.exp(t * values), -furthest, 0.0))
+        tilt = float(brentq(mean, -furthest, 0.0))
     tilted = share * np.exp(tilt * values)
     total = tilted.sum()
     sums = drawn_sum(values, tilted / total, n)
@@ -334,6 +338,9 @@ def mcnemar(first: ArrayLike, second: ArrayLike, *, alternative: Alternative = "
 
 IntervalMethod = Literal["bca", "percentile"]
 
+#: Items, or groups, from which on the bootstrap of differences of several sizes keeps its level, about.
+ENOUGH = 15
+
 #: A sum of whole numbers is worked out exactly if it can take at most this many values.
 MOST_SUMS = 2_000_000
 
@@ -446,7 +453,8 @@ def paired_bootstrap(
     -----
     RuntimeWarning
         If all differences are the same (as with one item): the bootstrap samples then do not vary. The interval is NaN,
-        and so is p, unless all are 0: then it is 1.
+        and so is p, unless all are 0: then it is 1. If there are fewer than 15 items or groups, with differences of
+        several sizes: of five items of five grades p is below .05 in .13 of pairs of systems that do not differ.
 
     Examples
     --------
@@ -476,6 +484,11 @@ def paired_bootstrap(
             means, below, above = _resampled_means(pairs, n_resamples, rng)
         p = {"greater": below, "less": above, "two-sided": min(1.0, 2 * min(below, above))}[alternative]
         lower, upper = _interval(means, pairs, interval, level)
+        if pairs.sums.size < ENOUGH and np.unique(np.abs(pairs.sums[pairs.sums != 0])).size > 1:
+            warnings.warn(
+                f"of fewer than {ENOUGH} items or groups the bootstrap's p is too small and its interval too short; "
+                "the permutation test keeps its level", RuntimeWarning, stacklevel=2,
+            )  # fmt: skip
     return PairedComparison(
         n_items=pairs.differences.size,
         n_missing=pairs.n_missing,

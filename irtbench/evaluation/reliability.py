@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, diags_array
 
 from irtbench.data.input_error import InputError, refuse_any, refuse_first
 from irtbench.data.shown import Drawn, Figures
@@ -286,7 +286,8 @@ def debiased_squared_error(
     with D_B the mean of q - y in the bin, and S the sampling covariance of these means: the mean of D_B^2 is the square
     of D_B's expectation plus S_BB. Negative values mean that chance alone explains the error. With W the diagonal
     matrix of w and D near normal, the variance of D'WD is 4 E(D)'WSW E(D) + 2 tr(WSWS), where E(D)'WSW E(D) is
-    estimated by D'WSWD - tr(WSWS).
+    estimated by D'WSWD - tr(WSWS). In it, where all labels of a bin are the same, S_BB is at least
+    sum_B q (1 - q) / |B|^2, its value if the predictions hold: these labels show nothing of chance.
 
     The idea is that of Broecker (2012, doi:10.1007/s00382-011-1191-1) and Kumar, Liang & Ma (2019, NeurIPS), who take
     p (1 - p) for the variance of q - y, which is too much where predictions differ inside a bin.
@@ -312,20 +313,21 @@ def debiased_squared_error(
     >>> predicted = rng.random(400)
     >>> labels = (rng.random(400) < predicted**2).astype(float)
     >>> irtbench.debiased_squared_error(predicted, labels, irtbench.adaptive_bins(predicted, 40))
-    <DebiasedError: squared 0.03067, standard_error 0.006892>
+    <DebiasedError: squared 0.03067, standard_error 0.006898>
     """
     item = np.arange(predicted.size) if clusters is None else clusters
-    return squared_error([predicted - labels], [bins], item, signs=(1,))
+    return squared_error([predicted - labels], [bins], item, labels, signs=(1,))
 
 
 def squared_error(
     gaps: Sequence[NDArray[np.float64]],
     bins: Sequence[NDArray[np.int64]],
     item: NDArray[np.int64],
+    labels: NDArray[np.float64],
     *,
     signs: Sequence[int],
 ) -> DebiasedError:
-    """Debiased squared errors of models with these gaps q - y, added with these signs."""
+    """Debiased squared errors of models with these gaps q - y of labels y, added with these signs."""
     counts = [np.bincount(b) for b in bins]
     n = np.concatenate(counts)
     if n.min() < 2 or item.max() == 0:
@@ -339,10 +341,15 @@ def squared_error(
     # what each item adds to each mean: the covariance of the means is the sum over items of its products
     parts = coo_array((centred / np.sqrt(n * (n - 1))[columns], (np.tile(item, len(gaps)), columns))).tocsr()
     covariance = (parts.T @ parts).tocsr()
+    own = covariance.diagonal()
+    stated = [np.bincount(b, (gap + labels) * (1 - gap - labels)) for gap, b in zip(gaps, bins, strict=True)]
+    right = np.concatenate([np.bincount(b, labels) for b in bins])
+    silent = (right == 0) | (right == n)
+    covariance += diags_array(np.where(silent, np.maximum(np.concatenate(stated) / n**2 - own, 0.0), 0.0))
     mean = np.concatenate(means)
     weight = np.concatenate([sign * count / count.sum() for sign, count in zip(signs, counts, strict=True)])
     chance = float(weight @ (covariance.multiply(covariance) @ weight))
     slope = float((weight * mean) @ (covariance @ (weight * mean)))
     variance = 4 * max(slope - chance, 0) + 2 * max(chance, 0)
-    each = np.split(weight * (mean**2 - covariance.diagonal()), first[1:-1])
+    each = np.split(weight * (mean**2 - own), first[1:-1])
     return DebiasedError(float(sum(part.sum() for part in each)), float(np.sqrt(variance)))

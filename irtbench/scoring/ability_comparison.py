@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from irtbench.bank.scale import Scale
 from irtbench.data.given import ResponsesLike
 from irtbench.data.input_error import InputError, demand_share, refuse_any
-from irtbench.data.responses import positions_of
+from irtbench.data.responses import name_first, positions_of
 from irtbench.data.shown import Drawn, Shown, counted
 from irtbench.models.parameter_table import ParametersLike, responses_and_items
+from irtbench.models.quadrature import Quadrature
 from irtbench.models.theta_posterior import ability_posterior, known_items
 from irtbench.scoring.ability import Abilities, Method, estimate_ability
 from irtbench.scoring.item_error import demand_covariance, draw_items
@@ -24,6 +27,9 @@ from irtbench.scoring.scores import own_responses
 
 N_DRAWS = 4_000
 N_ITEM_DRAWS = 200
+MOST_NAMED = 3  # pairs that the prior drew apart
+ENOUGH_DRAWS = 200  # of each ability, for its variance
+LEAST_LEFT = 0.01  # of the prior's variance, that answers took away
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,6 +192,12 @@ def compare_abilities(
         If there are fewer than two systems, an item answered has no covariance, a norm sample is wanted and there is
         none, ``level`` lies outside (0, 1), or nothing is to be drawn.
 
+    Warns
+    -----
+    RuntimeWarning
+        Naming pairs that differ significantly only because the prior draws the one of which less is known to the
+        crowd's mean more: of two systems of ability 3.5 with answers to 20 and to 200 items .2 have a p below .05.
+
     Examples
     --------
     >>> import numpy as np
@@ -233,7 +245,35 @@ def compare_abilities(
     else:  # it is smooth, so it is worked out on a grid and interpolated
         grid = np.linspace(draws.min(), draws.max(), 2001)
         share = np.interp(draws, grid, reached(grid))
+    if who := drawn_apart(draws, better, scale.population, level):
+        pairs = [f"{own.respondent_ids[i]} and {own.respondent_ids[j]}" for i, j in who]
+        warnings.warn(
+            f"comparison: {name_first(pairs, most=MOST_NAMED)} on {scale.name}: abilities differ significantly only "
+            "since less is known of one, which is drawn to the crowd's mean more; see the items that both answered",
+            RuntimeWarning, stacklevel=2,
+        )  # fmt: skip
     return AbilityComparison(scale.name, own.respondent_ids, draws, 100 * share, better, level)
+
+
+def drawn_apart(
+    draws: NDArray[np.float64], better: NDArray[np.float64], population: Quadrature | None, level: float
+) -> list[tuple[int, int]]:
+    """Pairs that differ significantly by their posteriors and not once the prior is taken from these.
+
+    Of a normal posterior with mean m and variance v under a prior N(mu, s^2) the likelihood alone has the mean
+    mu + (m - mu) / (1 - r) and the variance v / (1 - r), r = v / s^2.
+    """
+    mu, sd = (0.0, 1.0) if population is None else (population.mean, population.deviation)
+    mean, variance = draws.mean(axis=1), draws.var(axis=1)
+    left = np.maximum(1 - variance / sd**2, LEAST_LEFT)
+    z, alone = (
+        np.abs(m[:, None] - m) / np.sqrt(v[:, None] + v)
+        for m, v in ((mean, variance), (mu + (mean - mu) / left, variance / left))
+    )
+    p = 2 * np.minimum(better, better.T)
+    enough = draws.shape[1] >= ENOUGH_DRAWS
+    apart = enough & (p < 1 - level) & (2 * ndtr(-alone) >= 1 - level) & (alone < z)
+    return [(int(i), int(j)) for i, j in np.argwhere(np.triu(apart, 1))]
 
 
 @dataclass(frozen=True, eq=False)

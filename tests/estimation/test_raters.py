@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -379,6 +379,24 @@ def test_grades_of_which_two_raters_give_one_each_end_without_a_mode_or_with_one
     found = irtbench.fit_raters(table, model="grm", raters="learnt", rater_steps=True)
     assert np.isfinite(found.log_likelihood)
     assert not found.converged
+    assert found.doubts[-1] == "leave out rater r2, r1, who gave one score always"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("raters", ["fixed", "learnt"])
+def test_raters_without_variance_are_named_where_they_have_no_consistency(
+    ratings: pd.DataFrame, raters: Literal["fixed", "learnt"]
+) -> None:
+    alike = ratings.assign(score=ratings["score"].mask(ratings["rater_id"].isin(["r0", "r1"]), 2))
+    is_refused("leave out rater r1, r0, who", irtbench.fit_raters, alike, raters=raters, consistency=True)
+    assert not any("leave out" in doubt for doubt in irtbench.fit_raters(alike, raters=raters).doubts)
+
+
+def test_slopes_of_raters_learnt_and_of_items_are_found_from_a_flat_start(ratings: pd.DataFrame) -> None:
+    """At the start, slopes of 1, the partial credit model's information of complete data is not positive definite."""
+    flat = ratings.assign(score=(ratings["score"] + np.random.default_rng(0).integers(0, 4, len(ratings))) // 2)
+    both = irtbench.fit_raters(flat, raters="learnt", consistency=True, item_slopes=True)
+    assert both.converged
 
 
 def test_few_ratings_whose_nodes_move_converge_to_the_maximum_on_many_nodes() -> None:

@@ -86,6 +86,14 @@ def test_errors_are_unknown_where_there_is_nothing_to_estimate_them_from():
     for counts, coefficient, more in (([[2, 0]], ALPHA, {}), ([[3, 2]], KAPPA, {}), (rare, KAPPA, {"n_resamples": 2})):
         found = bootstrap_coefficient(np.array(counts), coefficient, rng=np.random.default_rng(0), **more)
         assert np.isnan([found.lower, found.standard_error]).all()
+    # two raters who agree on all of four items may disagree on others: no interval from 1 to 1
+    alike = np.array([[2, 0], [0, 2]] * 2)
+    for found in (
+        coefficient_with_error(alike, KAPPA),
+        bootstrap_coefficient(alike, KAPPA, rng=np.random.default_rng(0)),
+    ):
+        assert found.value == 1
+        assert np.isnan([found.lower, found.upper, found.standard_error]).all()
     is_refused("level must be between 0 and 1", coefficient_with_error, two, ALPHA, level=1.0)
     saying, rng = "n_resamples must be at least 2", np.random.default_rng(0)
     is_refused(saying, bootstrap_coefficient, two, ALPHA, n_resamples=1, rng=rng)

@@ -221,6 +221,18 @@ def test_wrong_settings_are_refused(name: str, least: int) -> None:
     is_refused("2 clusters for 5 pairs", calibration, Q, Y, bin_size=2, clusters=[1, 2], rng=rng())
 
 
+def test_labels_that_are_all_the_same_are_no_proof_of_an_error() -> None:
+    """A hundred events of .99 all happen with chance .37: by hand D = -.01, S = .99 .01 / 100, one bin."""
+    q, y, bins = np.full(100, 0.99), np.ones(100), np.zeros(100, dtype=np.int64)
+    found = debiased_squared_error(q, y, bins)
+    s = 0.99 * 0.01 / 100
+    assert found.squared == pytest.approx(0.01**2)
+    assert found.standard_error == pytest.approx(np.sqrt(4 * (0.01**2 * s - s**2) + 2 * s**2))
+    # the first model says .99, the second what happened: no bin of either has another label
+    two = calibration_difference(q, np.ones(100), y, bin_size=100)
+    assert two.lower < 0 < two.upper
+
+
 def test_what_few_pairs_and_labels_that_are_all_the_same_leave_undefined() -> None:
     with pytest.warns(RuntimeWarning, match="5 pairs are fewer than a bin of 9"):
         found = calibration(Q, Y, bin_size=9, rng=rng())

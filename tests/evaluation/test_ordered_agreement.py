@@ -39,6 +39,9 @@ def test_alphas_and_intraclass_correlations_are_those_of_the_books() -> None:
     found = ordered_agreement(long(np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]])), ["1", "2"])
     assert found.icc == pytest.approx(-1.0)  # (0 - MSW) / (0 + MSW) of two grades each
     assert np.isnan(found.icc_mean)
+    for grades in ([[1.0, 1.0], [2.0, 2.0], [1.0, 1.0]], [[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]):
+        found = ordered_agreement(long(np.array(grades)), ["1", "2"])
+        assert np.isnan([found.icc_lower, found.icc_upper, found.weighted_kappa_lower]).all()
 
 
 def test_of_two_levels_all_is_as_without_an_order() -> None:

@@ -91,6 +91,20 @@ def test_the_chance_of_a_false_difference_is_the_stated_one() -> None:
     assert 0.005 < low / 200 < 0.07
 
 
+def test_pairs_that_the_prior_alone_draws_apart_are_named() -> None:
+    """All right on 5 and on 200 easy items: the likelihoods of neither leave out the other, their posteriors do."""
+    items = ItemParameters.from_difficulty([1.5] * 200, [0.0] * 200)
+    responses = np.ones((2, 200))
+    responses[0, 5:] = np.nan
+    with pytest.warns(RuntimeWarning, match="r1 and r2 on all: abilities differ significantly only since"):
+        found = compare_abilities(scale_of(items), responses, rng=np.random.default_rng(0), n_item_draws=0)
+    assert found.pairs()["theta_p"][0] < 0.05
+    responses[0, :5] = 0.0  # all wrong is another matter
+    assert (
+        compare_abilities(scale_of(items), responses, rng=np.random.default_rng(0), n_item_draws=0).better[0, 1] < 0.01
+    )
+
+
 def test_percentiles_of_an_estimated_population() -> None:
     # half the population at -1 and half at 1, nearly: a share of one half in between, where the normal one rises
     nodes = np.linspace(-6, 6, 121)

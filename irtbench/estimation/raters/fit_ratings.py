@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -18,7 +20,7 @@ from irtbench.estimation.raters.category_curve import CURVES, Floats
 from irtbench.estimation.raters.fitted_raters import FittedRaters
 from irtbench.estimation.raters.rating_mode import Covariance, Mode, find_mode
 from irtbench.estimation.raters.rating_problem import Evaluated, RatingProblem
-from irtbench.estimation.raters.ratings import RatingModel, Ratings
+from irtbench.estimation.raters.ratings import FEW_RATINGS, RatingModel, Ratings
 from irtbench.estimation.status import Status, Stop
 from irtbench.estimation.threads import threads_for
 from irtbench.models.category_parameters import CategoryParameters
@@ -136,7 +138,7 @@ def fit_raters(
     learnt = raters == "learnt" or (raters == "auto" and len(ratings.rater_ids) > MANY_RATERS)
     check_ratings(ratings, wanted, learnt=learnt)
     problem = RatingProblem(ratings, wanted, n_nodes)
-    with threads_for(ratings.n * n_nodes * problem.n_steps):
+    with threads_for(ratings.n * n_nodes * problem.n_steps), advised(ratings.useless):
         mode = find_mode(problem, learnt=learnt, tolerance=tolerance, max_steps=max_steps)
         sd = float(np.exp(mode.x[problem.places["population"][0, 0]]))
         if sd < (LEAST_SD if mode.converged else LITTLE_SD):
@@ -160,6 +162,7 @@ def fit_raters(
     errors = errors_of(covariance, population, problem.n_parameters)
     stop = Stop.CONVERGED if mode.converged else Stop.STEP_LIMIT if mode.steps == max_steps else Stop.NO_ASCENT
     doubts = doubts_of(ratings, wanted, mean, deviation, learnt=learnt)
+    doubts += (ratings.useless,) * bool(ratings.useless and not mode.converged)
     n_estimated = mode.design.shape[1] + len(mode.variances) * (1 - len(ratings.rater_ids))
     return FittedRaters(
         items, rater_rows, item_rows, score_rows, interactions, wanted, learnt,
@@ -169,6 +172,15 @@ def fit_raters(
         rater_sd, separation, likelihood, n_estimated, len(ratings.respondent_ids),
         ratings.n, int(ratings.parts.max()) + 1, Status(stop, mode.steps), doubts,
     )  # fmt: skip
+
+
+@contextmanager
+def advised(advice: str) -> Iterator[None]:
+    """Errors end with this advice, where there is one."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{error}; {advice}" if advice else str(error)) from error
 
 
 def with_mean_zero(problem: RatingProblem, mode: Mode, covariance: Covariance | None) -> Mode:
@@ -236,7 +248,7 @@ def doubts_of(
     parts = [name_first([ratings.rater_ids[r] for r in np.flatnonzero(ratings.parts == part)]) for part in range(n)]
     named = "; ".join(parts[:MOST_PARTS_NAMED])
     more = f"; and {n - MOST_PARTS_NAMED} more parts" if n > MOST_PARTS_NAMED else ""
-    few = name_first([ratings.rater_ids[r] for r in np.flatnonzero(np.bincount(ratings.raters) < 10)])
+    few = name_first([ratings.rater_ids[r] for r in np.flatnonzero(np.bincount(ratings.raters) < FEW_RATINGS)])
     respondents, raters = ratings.meetings
     counts = np.bincount(raters)
     means = np.bincount(raters, theta[respondents]) / counts
@@ -254,7 +266,7 @@ def doubts_of(
         (m < FEW_RESPONDENTS,
          f"{m} respondents: the standard deviation of ability, and with it how far theta is shrunken, is known badly"),
         (not learnt and few != "",
-         f"fewer than 10 ratings by {few}: raters='learnt' draws their severities together"),
+         f"fewer than {FEW_RATINGS} ratings by {few}: raters='learnt' draws their severities together"),
         (p <= CHANCE and error >= SHRUNKEN,
          f"raters saw respondents of different ability (p = {p:.1g}): if the severe were given the able, or the weak, "
          f"severities are too close together or too far apart, for abilities are shrunken (by {error:.0%}); more "

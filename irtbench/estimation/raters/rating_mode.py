@@ -212,8 +212,8 @@ def find_mode(problem: RatingProblem, *, learnt: bool, tolerance: float, max_ste
         gradient = design.T @ (now.found.gradient - precision * now.x)
         direction = None if solve is None else solve(gradient)
         if direction is None or not gradient @ direction > 0:  # far from the maximum: expected of the complete data
-            complete = (design.T @ (now.found.complete + diags_array(precision + 1e-8)) @ design).tocsr()
-            direction = (solver(complete) or gradient.__mul__)(gradient)
+            complete = (design.T @ (now.found.complete + diags_array(precision)) @ design).tocsr()
+            direction = damped(complete)(gradient)
         gain = float(gradient @ direction) / 2
         if not np.isfinite(gain) or (gain < enough * (ROUGH if learnt else 1.0) and change < FROZEN):
             break
@@ -287,6 +287,14 @@ def solver(information: csr_array) -> Callable[[Floats], Floats] | None:
         return None
     by_diagonal = LinearOperator((n, n), matvec=lambda right: right / diagonal)
     return lambda right: np.asarray(cg(information, right, rtol=1e-7, maxiter=1000, M=by_diagonal)[0])
+
+
+def damped(information: csr_array) -> Callable[[Floats], Floats]:
+    """What solves with this matrix, its diagonal raised until it is positive definite."""
+    ridge, unit = 1e-8, eye_array(information.shape[0], format="csr")
+    while (solve := solver(information + ridge * unit)) is None:
+        ridge = max(10 * ridge, 1e-4 * float(np.abs(information).sum(axis=1).max()))
+    return solve
 
 
 def drawn_around(information: csr_array, draws: Floats, design: csr_array, places: NDArray[np.int64]) -> list[Floats]:

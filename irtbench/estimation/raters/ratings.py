@@ -17,6 +17,7 @@ from irtbench.data.responses import name_first
 Ints = NDArray[np.int64]
 COLUMNS = ("respondent_id", "item_id", "rater_id", "score")
 MOST_CATEGORIES = 100
+FEW_RATINGS = 10  # of a rater, below which little is known of it
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,13 @@ class Ratings:
         parts = np.unique(joined, axis=1, return_inverse=True)[1].reshape(-1)
         order = np.argsort(-np.bincount(parts), kind="stable")
         return np.asarray(np.argsort(order)[parts])
+
+    @cached_property
+    def useless(self) -> str:
+        """What to do with raters who gave one score always, in so many ratings that this is no chance; or nothing."""
+        n, sums, squares = (np.bincount(self.raters, self.codes**k) for k in range(3))
+        who = [self.rater_ids[r] for r in np.flatnonzero((n >= FEW_RATINGS) & (n * squares == sums**2))]
+        return f"leave out rater {name_first(who)}, who gave one score always" if who else ""
 
     def shares(self, item: int) -> NDArray[np.float64]:
         """Of each category of an item."""
