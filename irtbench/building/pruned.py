@@ -211,12 +211,13 @@ def refit_with_guessing(
         without = fitted if every == 1 else fit_model(some, settings.for_samples())
         if not without.converged:
             return None  # where a slope grows without end the best c is better still
-        each = {c: replace(settings, guessing=c).for_samples() for c in GUESSING}
-        likelihood = {c: fit_model(some, one, start=without.items).log_likelihood for c, one in each.items()}
-        best = max(GUESSING, key=likelihood.__getitem__)
-        if not chdtrc(1, max(0.0, 2 * (likelihood[best] - without.log_likelihood))) / 2 < GUESSED:
+        likelihood = {
+            c: fit_model(some, replace(settings, guessing=c).for_samples(), start=without.items).log_likelihood
+            for c in GUESSING
+        }
+        known = max(GUESSING, key=likelihood.__getitem__)
+        if not chdtrc(1, max(0.0, 2 * (likelihood[known] - without.log_likelihood))) / 2 < GUESSED:
             return None
-        known = best
     found = fit_model(some, FitSettings(kind="3pl", device=settings.device, standard_errors=False))
     return (found.items, known) if found.converged else None
 

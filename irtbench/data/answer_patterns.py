@@ -78,11 +78,9 @@ def longest_pattern(answers: AnswersLike) -> pd.Series[float]:
     group, codes = group[order], np.where(texts == "", -1, pd.factorize(texts)[0])[order]
     longest = np.zeros(len(respondents))
     for period in PERIODS:
-        one, next_one = slice(-period), slice(period, None)
-        repeats = (codes[next_one] == codes[one]) & (group[next_one] == group[one]) & (codes[one] >= 0)
+        repeats = (codes[period:] == codes[:-period]) & (group[period:] == group[:-period]) & (codes[period:] >= 0)
         start, stop = np.flatnonzero(np.diff(repeats, prepend=False, append=False)).reshape(-1, 2).T
-        repeated = codes[start[:, None] + np.arange(period)]
-        varied = (repeated != repeated[:, :1]).any(axis=1)
+        varied = (codes[start[:, None] + np.arange(1, period)] != codes[start, None]).any(axis=1)
         np.maximum.at(longest, group[start[varied]], (stop - start)[varied])
     return pd.Series(longest, index=respondents)
 

@@ -295,8 +295,7 @@ def orthant(h: NDArray[np.float64], k: NDArray[np.float64], t: NDArray[np.float6
 
     Phi(h) Phi(k) + integral from 0 to t of exp(-(h^2 - 2 h k sin s + k^2) / (2 cos^2 s)) ds / (2 pi)  (Owen, 1956)
     """
-    largest = np.abs(t).max(initial=0.0)
-    nodes, weights = next(rule for angle, rule in RULES if largest <= angle)
+    nodes, weights = next(rule for angle, rule in RULES if np.abs(t).max(initial=0.0) <= angle)
     s = t[..., None] / 2 * (1 + nodes)
     integral = t / 2 * (_density(h[..., None], k[..., None], s) @ weights)
     return ndtr(h) * ndtr(k) + integral

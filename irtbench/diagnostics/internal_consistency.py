@@ -505,8 +505,7 @@ def answers_by_item(
     """Each item, who answered it (rows of the responses), and what; the first of several answers, no empty ones."""
     if without := [item for item in responses.item_ids if item not in keys]:
         raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
-    given = answers[answers["item_id"].isin(responses.item_ids)]
-    given = given[given["answer"].fillna("") != ""]
+    given = answers[answers["item_id"].isin(responses.item_ids) & (answers["answer"].fillna("") != "")]
     rows = pd.Index(responses.respondent_ids).get_indexer(pd.Index(given["respondent_id"]))
     if (rows < 0).any():
         raise InputError(

@@ -430,12 +430,11 @@ OF_FORMATTING = ("count", "decimal", "interval", "listing", "p_value", "plural")
 def sources() -> tuple[Environment, dict[str, str]]:
     """What fills in captions and sentences, and the text of each by its name."""
     environment = Environment(undefined=StrictUndefined)  # the page escapes what it takes
-    environment.filters |= {name: getattr(formatting, name) for name in OF_FORMATTING}
     environment.filters |= {
         "share": percent, "percent": lambda share: f"{100 * share:g}%", "g": "{:g}".format,
+        **{name: getattr(formatting, name) for name in OF_FORMATTING},
     }  # fmt: skip
-    folder = files("irtbench.report") / "templates"
-    texts = [tomllib.loads((folder / name).read_text(encoding="utf-8")) for name in SOURCES]
+    texts = [tomllib.loads((files("irtbench.report") / "templates" / name).read_text("utf-8")) for name in SOURCES]
     return environment, {name: text for each in texts for name, text in each.items()}
 
 
