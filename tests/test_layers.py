@@ -86,6 +86,11 @@ def test_no_file_needs_an_extra_to_be_loaded() -> None:
         assert {name.split(".")[0] for name, loading in imported(path) if loading}.isdisjoint(EXTRAS), path
 
 
+def test_no_study_waits_for_all_distributions_of_scipy() -> None:
+    loaded = {str(path.relative_to(ROOT)) for path in SOURCES if ("scipy.stats", True) in imported(path)}
+    assert loaded == {"evaluation/consistency.py"}  # which a study does not load
+
+
 def test_one_look_to_the_right_is_taken_by_name() -> None:
     """The command line finds its commands, a command what it will need, and the package what draws, by name."""
     named = {

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import expit
-from scipy.stats import norm, t
+from scipy.special import expit, ndtri, stdtrit
 
 from irtbench.analysis.explained_responses import (
     ExplanatoryItems,
@@ -224,7 +223,7 @@ def time_horizon(
     fit = fit_explanatory_items(data, columns, kind=model, device=device, progress=progress)
     found = meta_regression(fit.estimates, columns, interval=True)
     theta, covariance = _abilities(data, fit, found, columns[:, 0])
-    reach = float(t.ppf((1 + level) / 2, len(log_t) - 2))
+    reach = float(stdtrit(len(log_t) - 2, (1 + level) / 2))
     away = theta - found.coefficients[0]
     effect, se_effect = float(found.coefficients[1]), float(covariance[-1, -1] ** 0.5)
     ends = np.empty((3, len(theta), len(shares)))
@@ -232,7 +231,7 @@ def time_horizon(
         points = [
             point_of(share, s, fit.slope) for s in (found.residual_sd, found.residual_lower, found.residual_upper)
         ]
-        further = (np.array([max(points), min(points)]) - points[0]) * reach / norm.ppf(0.975)
+        further = (np.array([max(points), min(points)]) - points[0]) * reach / ndtri(0.975)
         ends[:, :, k] = ratios(away - points[0], effect, covariance, further, reach)
     with np.errstate(over="ignore"):
         horizon, lower, upper = np.exp(ends + log_t.mean())

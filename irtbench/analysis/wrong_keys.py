@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import gammaln, ndtr, softmax
-from scipy.stats import betabinom
+from scipy.special import betaln, gammaln, ndtr, softmax
 
 from irtbench.data.checked_settings import seeded
 from irtbench.data.given import AnswersLike, ResponsesLike, as_answers, as_responses
@@ -242,7 +241,7 @@ def _right(
     if m < 2:
         return np.ones(1)
     rest, log_prior = n - counts, np.append(np.log1p(-share), np.full(m - 1, np.log(share / (m - 1))))
-    popularity = betabinom.logpmf(counts, n, alpha, beta) + gammaln(rest + 1) + gammaln(m - 1) - gammaln(rest + m - 1)
+    popularity = betaln(counts + alpha, rest + beta) - gammaln(counts + 1) - gammaln(rest + m - 1)  # but for a constant
     return np.asarray(softmax(log_prior + np.log(np.maximum(steepest, TINY)) + popularity), dtype=np.float64)
 
 

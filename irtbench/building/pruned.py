@@ -208,13 +208,16 @@ def refit_with_guessing(
     every = -(-responses.n_respondents // MOST_TESTED)
     some = responses.select_respondents(np.arange(responses.n_respondents) % every == 0).answered()
     if not known:
-        each = {c: replace(settings, guessing=c).for_samples() for c in (0.0, *GUESSING)}
-        fits = {c: fit_model(some, one) for c, one in each.items()}
-        best = max(GUESSING, key=lambda c: fits[c].log_likelihood)
-        ratio = 2 * (fits[best].log_likelihood - fits[0.0].log_likelihood)
-        if not (fits[0.0].converged and chdtrc(1, max(0.0, ratio)) / 2 < GUESSED):
+        without = fitted if every == 1 else fit_model(some, settings.for_samples())
+        if not without.converged:
             return None  # where a slope grows without end the best c is better still
-        known = best
+        likelihood = {
+            c: fit_model(some, replace(settings, guessing=c).for_samples(), start=without.items).log_likelihood
+            for c in GUESSING
+        }
+        known = max(GUESSING, key=likelihood.__getitem__)
+        if not chdtrc(1, max(0.0, 2 * (likelihood[known] - without.log_likelihood))) / 2 < GUESSED:
+            return None
     found = fit_model(some, FitSettings(kind="3pl", device=settings.device, standard_errors=False))
     return (found.items, known) if found.converged else None
 

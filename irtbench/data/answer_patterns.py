@@ -73,27 +73,16 @@ def longest_pattern(answers: AnswersLike) -> pd.Series[float]:
     {'ann': 2.0, 'bob': 0.0}
     """
     answers = as_answers(answers)
-    codes = pd.Series(pd.factorize(answers["answer"].fillna(""))[0], index=answers.index)
-    codes = codes.where(answers["answer"].fillna("") != "", -1)
-    return pd.Series(
-        {
-            respondent: float(max(_predicted_run(rows.to_numpy(), period) for period in PERIODS))
-            for respondent, rows in codes.groupby(answers["respondent_id"], sort=False)
-        },
-        dtype=np.float64,
-    )
-
-
-def _predicted_run(codes: NDArray[np.int64], period: int) -> int:
-    """Longest run of codes that equal the one a period before, of such as are not all the same; -1 equals nothing."""
-    repeats = np.concatenate(([False], (codes[period:] == codes[:-period]) & (codes[period:] >= 0), [False]))
-    ends = np.flatnonzero(np.diff(repeats.astype(np.int8)))
-    longest = 0
-    for start, stop in zip(ends[::2], ends[1::2], strict=True):
-        # codes[start : start + period] is what is repeated
-        if (codes[start : start + period] != codes[start]).any():
-            longest = max(longest, int(stop - start))
-    return longest
+    texts, (group, respondents) = answers["answer"].fillna(""), pd.factorize(answers["respondent_id"])
+    order = np.argsort(group, kind="stable")
+    group, codes = group[order], np.where(texts == "", -1, pd.factorize(texts)[0])[order]
+    longest = np.zeros(len(respondents))
+    for period in PERIODS:
+        repeats = (codes[period:] == codes[:-period]) & (group[period:] == group[:-period]) & (codes[period:] >= 0)
+        start, stop = np.flatnonzero(np.diff(repeats, prepend=False, append=False)).reshape(-1, 2).T
+        varied = (codes[start[:, None] + np.arange(1, period)] != codes[start, None]).any(axis=1)
+        np.maximum.at(longest, group[start[varied]], (stop - start)[varied])
+    return pd.Series(longest, index=respondents)
 
 
 def peer_shares(answers: pd.DataFrame) -> pd.Series[float]:

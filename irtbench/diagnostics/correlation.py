@@ -59,7 +59,8 @@ def _sums_by_pair(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...
     return seen.T @ seen, centred.T @ seen, (centred**2).T @ seen, centred.T @ centred
 
 
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
+#: Gauss and Legendre's rules, and the angle up to which each is right to the last bits.
+RULES = tuple((angle, np.polynomial.legendre.leggauss(n)) for angle, n in ((1.0, 16), (1.18, 20), (np.inf, 48)))
 EMPTY_CELL = 0.5  # respondents put into a cell that has none; an empty cell alone would mean a correlation of +-1
 LARGEST_ANGLE = np.arcsin(0.9999)
 LEAST_EIGENVALUE = 1e-4  # share of the mean eigenvalue that is left to directions without any
@@ -294,8 +295,9 @@ def orthant(h: NDArray[np.float64], k: NDArray[np.float64], t: NDArray[np.float6
 
     Phi(h) Phi(k) + integral from 0 to t of exp(-(h^2 - 2 h k sin s + k^2) / (2 cos^2 s)) ds / (2 pi)  (Owen, 1956)
     """
-    s = t[..., None] / 2 * (1 + NODES)
-    integral = t / 2 * (_density(h[..., None], k[..., None], s) @ WEIGHTS)
+    nodes, weights = next(rule for angle, rule in RULES if np.abs(t).max(initial=0.0) <= angle)
+    s = t[..., None] / 2 * (1 + nodes)
+    integral = t / 2 * (_density(h[..., None], k[..., None], s) @ weights)
     return ndtr(h) * ndtr(k) + integral
 
 

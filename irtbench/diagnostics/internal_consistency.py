@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
@@ -463,10 +464,10 @@ def distractor_table(
         rest = (right.sum(axis=1) - right[:, k]) / np.where(n_others > 0, n_others, np.nan)
         chosen = np.full(responses.n_respondents, "", dtype=object)
         chosen[people] = texts.to_numpy()
-        counted = pd.Series(chosen[asked]).value_counts()
-        names = {keys[item], *(options or {}).get(item, []), *counted.index} - {""}
+        counted = Counter(chosen[asked])
+        names = {keys[item], *(options or {}).get(item, []), *counted} - {""}
         rest_of_key = _point_biserial((chosen == keys[item])[asked], rest[asked])
-        for option in sorted(names, key=lambda name: (name != keys[item], -counted.get(name, 0), name)):
+        for option in sorted(names, key=lambda name: (name != keys[item], -counted[name], name)):
             picks = chosen == option
             shares = [_share(picks[asked & third]) for third in thirds.T]
             with_rest = _point_biserial(picks[asked], rest[asked])
@@ -504,17 +505,17 @@ def answers_by_item(
     """Each item, who answered it (rows of the responses), and what; the first of several answers, no empty ones."""
     if without := [item for item in responses.item_ids if item not in keys]:
         raise InputError(f"keys: item {without[0]} has no key; expected one for every item")
-    given = answers[answers["answer"].fillna("") != ""]
+    given = answers[answers["item_id"].isin(responses.item_ids) & (answers["answer"].fillna("") != "")]
     rows = pd.Index(responses.respondent_ids).get_indexer(pd.Index(given["respondent_id"]))
-    given, unknown = given.assign(row=rows), (rows < 0) & given["item_id"].isin(responses.item_ids)
-    if unknown.any():
+    if (rows < 0).any():
         raise InputError(
-            f"answers: respondent {given['respondent_id'][unknown].iloc[0]} has answers but no row in the "
+            f"answers: respondent {given['respondent_id'].iloc[rows.argmin()]} has answers but no row in the "
             "responses; expected the same respondents (an array's are named r1 ...)"
         )
+    given = given.assign(row=rows).drop_duplicates(["item_id", "respondent_id"])
     by_item = dict(tuple(given.groupby("item_id", sort=False)))
     for item in responses.item_ids:
-        chosen = by_item.get(item, given[:0]).drop_duplicates("respondent_id")
+        chosen = by_item.get(item, given[:0])
         yield item, chosen["row"].to_numpy(), chosen["answer"]
 
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.special import entr
-from scipy.stats import f as f_distribution
+from scipy.special import entr, fdtri
 
 from irtbench.data.answer_patterns import peer_shares
 from irtbench.data.given import AnswersLike, ItemsLike
@@ -367,8 +366,8 @@ def one_way(table: Array, level: float) -> dict[str, float]:
     if between + within == 0:
         return unknown
     f = between / within if within > 0 else np.inf
-    tail = (1 - level) / 2
-    ends = [f / f_distribution.isf(tail, k - 1, total - k), f * f_distribution.isf(tail, total - k, k - 1)]
+    above = 1 - (1 - level) / 2
+    ends = [f / fdtri(k - 1, total - k, above), f * fdtri(total - k, k - 1, above)]
     value, lower, upper = (1.0 if at == np.inf else (at - 1) / (at + n_0 - 1) for at in (f, *ends))
     if not 1e-12 < f < 1e12:  # all grades of an item alike, or all items' means
         lower = upper = np.nan

@@ -427,16 +427,22 @@ OF_FORMATTING = ("count", "decimal", "interval", "listing", "p_value", "plural")
 
 
 @cache
-def templates() -> dict[str, Template]:
-    """The template of each caption and sentence, by its name."""
+def sources() -> tuple[Environment, dict[str, str]]:
+    """What fills in captions and sentences, and the text of each by its name."""
     environment = Environment(undefined=StrictUndefined)  # the page escapes what it takes
-    environment.filters |= {name: getattr(formatting, name) for name in OF_FORMATTING}
     environment.filters |= {
         "share": percent, "percent": lambda share: f"{100 * share:g}%", "g": "{:g}".format,
+        **{name: getattr(formatting, name) for name in OF_FORMATTING},
     }  # fmt: skip
-    folder = files("irtbench.report") / "templates"
-    texts = [tomllib.loads((folder / name).read_text(encoding="utf-8")) for name in SOURCES]
-    return {name: environment.from_string(text) for each in texts for name, text in each.items()}
+    texts = [tomllib.loads((files("irtbench.report") / "templates" / name).read_text("utf-8")) for name in SOURCES]
+    return environment, {name: text for each in texts for name, text in each.items()}
+
+
+@cache
+def template(name: str) -> Template:
+    """That of a caption or sentence; few of them are on one page."""
+    environment, texts = sources()
+    return environment.from_string(texts[name])
 
 
 def words(name: str, /, **found: object) -> str:
@@ -447,7 +453,7 @@ def words(name: str, /, **found: object) -> str:
     >>> words("table_form_items", n_forms=2)
     'The items of each form.'
     """
-    return templates()[name].render(found)
+    return template(name).render(found)
 
 
 def lines(name: str, /, **found: object) -> list[str]:

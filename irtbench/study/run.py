@@ -122,7 +122,8 @@ def study_scale(name: str, responses: ResponseMatrix, scales: AllScales, folder:
         provenance=scales.provenance | {"fit": about, "pruning": removals},
         joint_error=fitted.joint_error,
     )
-    analysis = analyse_items(responses, scale, abilities, scales.data.answers, scales.data.items, settings.grading)
+    with threads_of(responses, settings):
+        analysis = analyse_items(responses, scale, abilities, scales.data.answers, scales.data.items, settings.grading)
     return ScaleStudy(name, responses, pruning, scale, abilities, analysis, of_all)
 
 

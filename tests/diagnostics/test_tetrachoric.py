@@ -8,7 +8,13 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import multivariate_normal, norm
 
 from builders.refusals import is_refused
-from irtbench.diagnostics.correlation import nearest_positive_definite, pairwise_correlation, polychoric, tetrachoric
+from irtbench.diagnostics.correlation import (
+    nearest_positive_definite,
+    orthant,
+    pairwise_correlation,
+    polychoric,
+    tetrachoric,
+)
 
 
 def of_counts(counts: list[tuple[tuple[int, ...], int]]) -> np.ndarray:
@@ -91,3 +97,14 @@ def test_a_column_that_does_not_vary_where_both_are_observed_has_no_correlation(
     values = np.zeros((20_000, 3))
     values[0] = 1, 1, -1
     assert pairwise_correlation(values)[0, 1:] == pytest.approx([1.0, -1.0])
+
+
+@pytest.mark.parametrize("angle", [0.3, 1.0, 1.01, 1.18, 1.19, 1.5])
+def test_orthants_are_right_whichever_rule_their_angles_take(angle: float) -> None:
+    t = np.array([-angle, angle])
+    np.testing.assert_allclose(orthant(np.zeros(2), np.zeros(2), t), 0.25 + t / (2 * np.pi), atol=1e-14)
+    # Phi(h) = P(u < h, v < k) + P(u < h, v > k), and v > k is -v < -k, of correlation -sin t
+    h, k = np.array([0.7, -1.5]), np.array([-0.4, 2.2])
+    np.testing.assert_allclose(orthant(h, k, t) + orthant(h, -k, -t), norm.cdf(h), atol=1e-14)
+    exact = [multivariate_normal([0, 0], [[1, r], [r, 1]]).cdf([a, b]) for a, b, r in zip(h, k, np.sin(t), strict=True)]
+    np.testing.assert_allclose(orthant(h, k, t), exact, atol=1e-9)
