@@ -542,8 +542,8 @@ def undetermined_slopes(found: CategoryParameters, where: Tensor) -> tuple[str, 
     if found.covariance is None:
         return ()
     errors, slopes = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2)), where.cpu().numpy()
-    none = np.zeros(len(slopes))
-    each = not_identified(found.item_ids, *(np.where(slopes, of, 0.0) for of in (found.parameters, errors)), none, none)
+    values, own = (np.where(slopes, of, 0.0) for of in (found.parameters, errors))
+    each = not_identified(found.item_ids, values, own, np.zeros(len(own)), np.zeros(len(own)))
     return tuple(f"{words}: {name_first(items)}" for words, items in named_items(each).items())
 
 

@@ -77,9 +77,13 @@ def test_polychoric_has_the_largest_likelihood_of_the_table_with_thresholds_of_i
 
 def test_of_two_categories_polychoric_is_tetrachoric_and_of_very_many_neighbours_are_joined() -> None:
     rng = np.random.default_rng(2)
-    normal = rng.multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), size=3000)
+    normal = np.sqrt(0.5) * (rng.normal(size=(3000, 1)) + rng.normal(size=(3000, 3)))
     two = (normal[:40] > [-1.5, 0, 1]).astype(float)
-    assert tetrachoric(two).n_empty == 2
+    assert (
+        tetrachoric(two).n_empty
+        == sum(len(np.unique(two[:, pair], axis=0)) < 4 for pair in ([0, 1], [0, 2], [1, 2]))
+        > 0
+    )
     np.testing.assert_array_equal(polychoric(two).correlations, tetrachoric(two).correlations)
     points = np.clip(50 + 15 * normal, 0, 99).round()
     np.testing.assert_allclose(polychoric(points).correlations, 0.5 + 0.5 * np.eye(3), atol=0.05)

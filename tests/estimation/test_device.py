@@ -136,7 +136,7 @@ def many_scales(device: Device, *, missing: float = 0.0, **keywords: Any) -> Num
     """Slopes, difficulties and errors of scales that take their steps together."""
     scales = [drawn(n=200 + 20 * k, n_items=6 + k % 2, missing=missing) for k in range(6)]
     fitted = fit_many(scales, device=device, **keywords)
-    found = {}
+    found: Numbers = {}
     for name, one in zip(fitted.names, fitted.fits, strict=True):
         assert one.converged
         found |= {f"{name} {column}": one.table()[column].to_numpy() for column in ("discrimination", "difficulty")}

@@ -109,9 +109,12 @@ class CategoryStack(Stacked, CategoryProblem):
         later, lowest, matrix, found = self.by_scale(later), self.by_scale(lowest), self.by_scale(items.matrix), []
         for k, own in enumerate(each):
             n_items, n_columns, width = self.size_of(k)
-            of_items, added = complete[k, :n_items, :width, :width], (later[k, :n_columns], lowest[k, :n_items])
-            its_items = ItemTensors.from_matrix(matrix[k, :n_items, :width])
-            missing = score_covariances(own, its_items, *(part[..., :width] for part in added), of_items)
+            of_items, added = complete[k, :n_items, :width, :width], lowest[k, :n_items, :, :width]
+            its_items, of_columns = (
+                ItemTensors.from_matrix(matrix[k, :n_items, :width]),
+                later[k, :n_columns, :, :width],
+            )
+            missing = score_covariances(own, its_items, of_columns, added, of_items)
             chosen = own.free.flatten()
             found.append(invert((torch.block_diag(*of_items) - missing.flatten(2).flatten(0, 1))[chosen][:, chosen]))
         return found

@@ -17,7 +17,6 @@ from irtbench.data.given import ResponsesLike, as_responses
 from irtbench.data.input_error import InputError
 from irtbench.data.responses import ResponseMatrix, name_first, numbered
 from irtbench.data.shown import Shown, counted
-from irtbench.data.stored_responses import StoredScores
 from irtbench.estimation.fit import (
     check_estimable,
     choose_device,
@@ -237,6 +236,7 @@ def fit_many(
     began = time.perf_counter()
     names = tuple(scales) if isinstance(scales, Mapping) else numbered("scale", len(scales))
     tables = list(scales.values() if isinstance(scales, Mapping) else scales)
+    fits: tuple[Any, ...]
     if models is None:
         fits, reasons = _of_right_and_wrong(names, tables, fit_settings(settings, keywords), start, seed)
     else:
@@ -283,7 +283,8 @@ def _in_categories(
         except InputError as error:
             raise InputError(f"scale {name}: {error}") from None
     _demand_same(names, [start is None or one.item_ids == start.item_ids for one in given])
-    kinds = {k: kind for k, one in enumerate(given) if (kind := plain_kind(one, models, settings, start, words))}
+    coded = {k: one for k, one in enumerate(given) if isinstance(one, CodedScores)}
+    kinds = {k: kind for k, one in coded.items() if (kind := plain_kind(one, models, settings, start, words))}
     first, reasons = next(iter(kinds), None), [""] * len(given)
 
     def alone(k: int) -> FittedCategories | None:
@@ -295,10 +296,10 @@ def _in_categories(
 
     fits = _fitted(
         range(len(given)),
-        {k: ((own.kind, given[k].is_complete), *size_of(given[k])) for k, (_, own) in kinds.items()},
+        {k: ((own.kind, coded[k].is_complete), *size_of(coded[k])) for k, (_, own) in kinds.items()},
         FitSettings() if first is None else kinds[first][1],
         together=lambda group: fit_group_in_categories(
-            [given[k] for k in group], [kinds[k][0] for k in group], kinds[group[0]][1], start, seed
+            [coded[k] for k in group], [kinds[k][0] for k in group], kinds[group[0]][1], start, seed
         ),
         alone=alone,
     )
@@ -306,7 +307,7 @@ def _in_categories(
 
 
 def plain_kind(
-    scores: CodedScores | StoredScores,
+    scores: CodedScores,
     models: Models,
     settings: FitSettings | None,
     start: CategoryParameters | None,
@@ -314,7 +315,7 @@ def plain_kind(
 ) -> tuple[tuple[ItemModel, ...], FitSettings] | None:
     """Models and settings of a scale whose steps can be taken with others'; None where it is to be fitted alone."""
     rasch = isinstance(models, str) and models in RASCH_KINDS
-    if rasch or words.keys() - FitKeywords.__annotations__.keys() or isinstance(scores, StoredScores):
+    if rasch or words.keys() - FitKeywords.__annotations__.keys():
         return None
     each = models_of(models, scores.item_ids)
     own = settings_of(each, settings, words)

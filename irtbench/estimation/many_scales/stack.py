@@ -28,6 +28,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -180,8 +181,8 @@ class Stack:
 
     def of_scales(self, which: Tensor) -> Stack:
         """Some of the scales."""
-        parts = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
-        return replace(self, **{name: part[which] for name, part in parts.items()})
+        parts: dict[str, Any] = {name: part[which] for name, part in vars(self).items() if isinstance(part, Tensor)}
+        return replace(self, **parts)
 
     def chunks(self, n_nodes: int, dtype: torch.dtype) -> Iterator[Chunk]:
         """All scales, so many at a time that matrices of respondents x nodes stay where they are quickly found.
