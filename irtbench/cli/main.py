@@ -288,7 +288,7 @@ def main() -> None:
         fail(wrong, 2)
     # importing torch and pandas makes objects by the hundred thousand, none of them garbage: the collector would look
     # through them again and again, and once more at the end, which takes half a second
-    gc.set_threshold(100_000, 50, 50)
+    gc.set_threshold(1_000_000, 50, 50)
     others = {*threading.enumerate()}  # of whoever calls this in a process of their own
     try:
         app = application(asked)

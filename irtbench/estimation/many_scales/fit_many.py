@@ -189,8 +189,8 @@ def fit_many(
     they are small. Fitted one by one, by `fit_model` itself, are those with guessing estimated without a prior, or of
     items with one slope, with a prior learnt from the items, or of single items, an estimated population, or a
     posterior; with trials or very steep or many items (which need nodes of their own), and those that do not converge
-    with the others: so their status is that of a single fit. Items in categories are fitted one by one too, by
-    `fit_categories`: it takes as long as calling that.
+    with the others: so their status is that of a single fit. Items in categories go together too, whatever their
+    models, but for `pcm`, `rsm`, parameters that are equal, anchors, groups, and long tables.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ def _of_right_and_wrong(
     _demand_same(names, [start is None or one.item_ids == start.item_ids for one in given])
     reasons = tuple(_not_estimable(one, settings) for one in given)
     left = [k for k, reason in enumerate(reasons) if not reason]
-    small = [k for k in left if takes_steps_together(settings) and is_small(given[k], settings)]
+    small = [k for k in left if is_small(given[k], settings)] if takes_steps_together(settings) else []
     fits = _fitted(
         left, {k: ((given[k].is_complete,), *given[k].correct.shape) for k in small}, settings,
         together=lambda group: fit_group([given[k] for k in group], settings, start, seed),
