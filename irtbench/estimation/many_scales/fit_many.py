@@ -349,7 +349,7 @@ def _fitted(
     sizes: Mapping[int, tuple[tuple[object, ...], int, int]],
     settings: FitSettings,
     *,
-    together: Callable[[list[int]], list[Fitted | None]],
+    together: Callable[[list[int]], Mapping[int, Fitted | None]],
     alone: Callable[[int], Fitted | None],
 ) -> dict[int, Fitted | None]:
     """The fits of scales: of groups of those that have a size, and of each that none was found of so, alone."""
@@ -360,7 +360,7 @@ def _fitted(
     parts = [[small[k] for k in group] for group in groups if len(group) >= FEWEST_TOGETHER]
     n_threads = torch.get_num_threads() if device.type == "cpu" else 1
     for part, found in zip(parts, in_threads(together, parts, n_threads), strict=True):
-        fits |= {k: fitted for k, fitted in zip(part, found, strict=True) if fitted is not None}
+        fits |= {part[k]: fitted for k, fitted in found.items() if fitted is not None}
     rest = [k for k in left if k not in fits]
     logger.info("fit: %d scales, %d of them alone", len(left), len(rest))
     return fits | {k: alone(k) for k in rest}
@@ -399,8 +399,8 @@ def is_small(responses: ResponseMatrix, settings: FitSettings) -> bool:
 
 def fit_group(
     scales: Sequence[ResponseMatrix], settings: FitSettings, start: ItemParameters | None, seed: int
-) -> list[FittedModel | None]:
-    """Fit scales that take their steps together; None for those that are to be fitted alone."""
+) -> dict[int, FittedModel | None]:
+    """Fit scales that take their steps together, by their positions; none or None where one is to be fitted alone."""
     began = time.perf_counter()
     grid, device = normal_grid(settings.n_nodes), choose_device(settings.device)
     nodes = NodeTensors.from_quadrature(grid, dtype=torch.float64, device=device)
@@ -410,17 +410,11 @@ def fit_group(
         first = problem.starting_values()
         if start is not None:
             first = ItemTensors.from_matrix(problem.from_public(start).matrix.repeat(len(scales), 1))
-        items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        at = [k for k, found in enumerate(modes) if found is not None]
-        if not at:
-            return [None] * len(scales)
-        if len(at) < len(scales):
-            matrix = problem.by_scale(items.matrix)[at].flatten(0, 1)
-            problem, items = problem.of_scales(torch.tensor(at, device=device)), ItemTensors.from_matrix(matrix)
-        found = [mode for mode in modes if mode is not None]
-        judged = JudgedScales(problem, items, found, [scales[k] for k in at], settings)
-        models = dict(zip(at, judged.models(seed, (time.perf_counter() - began) / len(scales)), strict=True))
-        return [models.get(k) for k in range(len(scales))]
+        judged, items, found = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
+        if not found:
+            return {}
+        scales_found = JudgedScales(judged, items, [*found.values()], [scales[k] for k in found], settings)
+        return dict(zip(found, scales_found.models(seed, (time.perf_counter() - began) / len(scales)), strict=True))
 
 
 def fit_group_in_categories(
@@ -429,7 +423,7 @@ def fit_group_in_categories(
     settings: FitSettings,
     start: CategoryParameters | None,
     seed: int,
-) -> list[FittedCategories | None]:
+) -> dict[int, FittedCategories]:
     """The same of items in categories."""
     where = choose_device(settings.device)
     nodes = NodeTensors.from_quadrature(normal_grid(settings.n_nodes), dtype=torch.float64, device=where)
@@ -440,16 +434,16 @@ def fit_group_in_categories(
         first = problem.starting_values()
         if start is not None:
             first = ItemTensors.from_matrix(torch.from_numpy(start.steps_at).to(where).repeat(len(scales), 1))
-        items, modes = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
-        fitted: list[FittedCategories | None] = [None] * len(scales)
-        each = [problem.of_scale(k, scale) for k, scale in enumerate(scales)]
-        if settings.standard_errors:
+        problem, items, found = find_modes(problem, first, tolerance=settings.tolerance, max_steps=settings.max_steps)
+        each = [problem.of_scale(place, scales[k]) for place, k in enumerate(found)]
+        if settings.standard_errors and found:
             known = problem.inverses(items, each)
             each = [replace(own, inverse=inverse) for own, inverse in zip(each, known, strict=True)]
-        for k, (own, found) in enumerate(zip(each, modes, strict=True)):
-            if found is not None and (fit := judged_alone(own, found, settings)) is not None:
-                fitted[k] = plain_categories(fit, scales[k], models[k], settings, seed)
-    return fitted
+        return {
+            k: plain_categories(fit, scales[k], models[k], settings, seed)
+            for own, k in zip(each, found, strict=True)
+            if (fit := judged_alone(own, found[k], settings)) is not None
+        }
 
 
 def guessing_of(scales: Sequence[ResponseMatrix], settings: FitSettings, stack: Stack) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -284,7 +284,7 @@ class Stacked(Problem):
         return of_items.unflatten(0, (self.n_scales, -1))
 
     @abstractmethod
-    def of_scales(self, which: Tensor) -> Stacked:
+    def of_scales(self, which: Tensor) -> Self:
         """The problem of some scales."""
 
     @abstractmethod
@@ -401,7 +401,7 @@ class StackProblem(Stacked):
             prior, _ = trace_model(model, one_response, nodes)
         return cls(model, one_response, nodes, prior, stack=stack, of_one_item=prior).for_stack(stack, *guessing)
 
-    def for_stack(self, stack: Stack, guessing_free: Tensor, guessing_fixed: Tensor) -> StackProblem:
+    def for_stack(self, stack: Stack, guessing_free: Tensor, guessing_fixed: Tensor) -> Self:
         """The same model of the items of other scales; guessing as in `of_stack`."""
         return replace(self, prior=self.prior_of(stack.items, guessing_free, guessing_fixed), stack=stack)
 
@@ -446,7 +446,7 @@ class StackProblem(Stacked):
         free[:, GUESSING] = self.guessing_free
         return free
 
-    def of_scales(self, which: Tensor) -> StackProblem:
+    def of_scales(self, which: Tensor) -> Self:
         """The problem of some scales."""
         guessing = self.guessing_free, self.prior.fixed.guessing
         return self.for_stack(self.stack.of_scales(which), *(self.by_scale(part)[which] for part in guessing))
@@ -491,6 +491,7 @@ class StackProblem(Stacked):
         return items_of_correlations(p.flatten(), correlation.flatten(), c)
 
 
+Some = TypeVar("Some", bound=Stacked)
 COARSE_TOLERANCE = 3e-3  # standard errors; on half the nodes in single precision the gradient is known that well
 MOST_COARSE, NEARLY_ALL = 30, 0.8  # steps there, and the share of the scales that are to be as near as that
 MOST_BINS = 16  # of nodes in the missing information: as many steps as with 32 for scales of tens of items
@@ -545,31 +546,37 @@ class StackClimb(Climb):
 
 
 def find_modes(
-    problem: Stacked, start: ItemTensors, *, tolerance: float, max_steps: int
-) -> tuple[ItemTensors, list[Estimate | None]]:
+    problem: Some, start: ItemTensors, *, tolerance: float, max_steps: int
+) -> tuple[Some, ItemTensors, dict[int, Estimate]]:
     """Maximise the log-posterior of every scale: first on half the nodes in single precision, then on all.
 
-    Returns the items of all scales one after the other, and the estimate of each; None where it is to be fitted alone.
+    Returns the problem of the scales with a maximum, their items, and the estimate of each by its position among all;
+    the others are to be fitted alone.
     """
     start = problem.prior.items_of(problem.prior.values_of(start))
     coarse_grid, device = normal_grid(len(problem.nodes.theta) // 2 + 1), problem.nodes.theta.device
     coarse = replace(NodeTensors.from_quadrature(coarse_grid, dtype=torch.float32, device=device), most_bins=MOST_BINS)
-    problem = replace(problem, nodes=replace(problem.nodes, most_bins=MOST_BINS))
+    fine = replace(problem, nodes=replace(problem.nodes, most_bins=MOST_BINS))
     way = StackClimb.begin(replace(problem, nodes=coarse), *replace(problem, nodes=coarse).evaluated(start))
     steps = torch.zeros_like(way.which)
     for _ in range(min(MOST_COARSE, max_steps)):
         if float((way.size < COARSE_TOLERANCE).double().mean()) >= NEARLY_ALL:
             break
         steps += way.advance()
-    way = StackClimb.begin(problem, *problem.evaluated(way.items), memory=way.memory)
-    return climb(way, steps, tolerance=tolerance, max_steps=max_steps)
+    way = StackClimb.begin(fine, *fine.evaluated(way.items), memory=way.memory)
+    matrix, found = climb(way, steps, tolerance=tolerance, max_steps=max_steps)
+    if 0 < len(found) < len(matrix):
+        which = torch.tensor([*found], device=device)
+        problem, matrix = problem.of_scales(which), matrix[which]
+    return problem, ItemTensors.from_matrix(matrix.flatten(0, 1)), found
 
 
-def climb(
-    way: StackClimb, steps: Tensor, *, tolerance: float, max_steps: int
-) -> tuple[ItemTensors, list[Estimate | None]]:
-    """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble."""
-    found: list[Estimate | None] = [None] * len(way.which)
+def climb(way: StackClimb, steps: Tensor, *, tolerance: float, max_steps: int) -> tuple[Tensor, dict[int, Estimate]]:
+    """Take steps until every scale has left: it has converged by the criterion of `FisherScoring`, or is in trouble.
+
+    Returns the items of all, shape (n_scales, n_items, width), and the estimates of those with a maximum.
+    """
+    found: dict[int, Estimate] = {}
     matrix = torch.empty_like(way.problem.by_scale(way.items.matrix))
     while True:
         size, away = way.size, way.problem.by_scale(torch.stack(way.run_away).any(dim=0)).any(dim=1)
@@ -581,11 +588,10 @@ def climb(
             found[place] = way.estimate(k, int(steps[place]), tolerance)
         left = torch.nonzero(~(there | lost))[:, 0]
         if not len(left):
-            break
+            return matrix, dict(sorted(found.items()))
         if len(left) < len(way.which):
             way = way.of_scales(left)
         steps[way.which] += way.advance()
-    return ItemTensors.from_matrix(matrix.flatten(0, 1)), found
 
 
 def stack_covariances(problem: StackProblem, items: ItemTensors, counts: Counts) -> tuple[Tensor, Tensor]:

@@ -154,7 +154,7 @@ class Ratings:
 
     @cached_property
     def useless(self) -> str:
-        """What to do with raters who gave one score always, in so many ratings that this is no chance; or nothing."""
+        """What may be done with raters of `FEW_RATINGS` or more who gave one score always; empty without any."""
         n, sums, squares = (np.bincount(self.raters, self.codes**k) for k in range(3))
         who = [self.rater_ids[r] for r in np.flatnonzero((n >= FEW_RATINGS) & (n * squares == sums**2))]
         return f"leave out rater {name_first(who)}, who gave one score always" if who else ""
